@@ -1,0 +1,105 @@
+import type { LimitsConfig } from "../config/config.ts";
+import { STAGING_STAGE } from "../domain.ts";
+import type { Job, Run, Task } from "../schemas/rows.ts";
+import { JOB_COLUMNS, RUN_COLUMNS, TASK_COLUMNS } from "./columns.ts";
+import type { Tx } from "./storage.ts";
+
+/** A job that has become `running`, with its task and the run that was written for it. */
+export interface Claim {
+  job: Job;
+  task: Task;
+  run: Run;
+}
+
+export interface ClaimRules {
+  limits: LimitsConfig;
+  /** By repository name. Repositories of one environment are staged one at a time. */
+  environments: Readonly<Record<string, string>>;
+  modelOf: (agent: string) => string | null;
+  logPathOf: (job: Job) => string;
+}
+
+interface RunningPlace {
+  agent: string;
+  repo: string;
+  stage: string;
+}
+
+/**
+ * Takes the best queued job that is due (`priority` high first, then `available_at`, then `id`), within the limits and past
+ * nothing that is paused: the job becomes `running`, a run is written, the task is leased to it.
+ * @returns null where there is nothing to claim now.
+ */
+export const claimJob = async (tx: Tx, rules: ClaimRules): Promise<Claim | null> => {
+  const running = await tx.query<RunningPlace>(
+    "SELECT j.agent, t.repo, j.stage FROM jobs j JOIN tasks t ON t.id = j.task_id WHERE j.status = 'running'",
+  );
+  if (running.length >= rules.limits.total) return null;
+  const paused = new Set((await tx.query<{ what: string }>("SELECT what FROM queue_state")).map((row) => row.what));
+  if (paused.has("all")) return null;
+
+  const closed = closedPlaces(running, paused, rules);
+  const [job] = await tx.query<Job>(
+    `SELECT ${JOB_COLUMNS} FROM jobs AS j
+     WHERE j.status = 'queued' AND j.available_at <= ?1
+       AND j.agent NOT IN (SELECT value FROM json_each(?2))
+       AND NOT EXISTS (
+         SELECT 1 FROM tasks t WHERE t.id = j.task_id AND (
+           t.repo IN (SELECT value FROM json_each(?3))
+           OR (j.stage = '${STAGING_STAGE}' AND t.repo IN (SELECT value FROM json_each(?4)))))
+     ORDER BY j.priority DESC, j.available_at, j.id LIMIT 1`,
+    [tx.now, JSON.stringify(closed.agents), JSON.stringify(closed.repos), JSON.stringify(closed.stagingRepos)],
+  );
+  return job ? take(tx, job, rules) : null;
+};
+
+const take = async (tx: Tx, job: Job, rules: ClaimRules): Promise<Claim> => {
+  const [run] = await tx.query<Run>(
+    `INSERT INTO agent_runs (job_id, task_id, stage, agent, attempt, model_used, log_path, started_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING ${RUN_COLUMNS}`,
+    [job.id, job.taskId, job.stage, job.agent, job.attempt, rules.modelOf(job.agent), rules.logPathOf(job), tx.now],
+  );
+  const [claimed] = await tx.query<Job>(
+    `UPDATE jobs SET status = 'running', run_id = ?, started_at = ?, error = NULL
+     WHERE id = ? AND status = 'queued' RETURNING ${JOB_COLUMNS}`,
+    [run!.id, tx.now, job.id],
+  );
+  const [task] = await tx.query<Task>(
+    `UPDATE tasks SET lease_run_id = ?, updated_at = ? WHERE id = ? RETURNING ${TASK_COLUMNS}`,
+    [run!.id, tx.now, job.taskId],
+  );
+  tx.jobMoved("queued", "running");
+  await tx.event("claimed", { taskId: job.taskId, jobId: job.id, runId: run!.id }, { stage: job.stage, attempt: job.attempt });
+  return { job: claimed!, task: task!, run: run! };
+};
+
+/** Agents and repositories at which nothing more may start now. */
+const closedPlaces = (
+  running: readonly RunningPlace[],
+  paused: ReadonlySet<string>,
+  { limits, environments }: ClaimRules,
+): { agents: string[]; repos: string[]; stagingRepos: string[] } => {
+  const agents = namesPaused(paused, "agent:");
+  const repos = namesPaused(paused, "repo:");
+  for (const [agent, n] of countBy(running, (place) => place.agent)) {
+    if (n >= (limits.perAgent[agent] ?? limits.perAgent.default ?? Number.POSITIVE_INFINITY)) agents.push(agent);
+  }
+  for (const [repo, n] of countBy(running, (place) => place.repo)) {
+    if (n >= (limits.perRepo[repo] ?? limits.perRepo.default ?? Number.POSITIVE_INFINITY)) repos.push(repo);
+  }
+  const staging = running.filter((place) => place.stage === STAGING_STAGE);
+  const taken = new Set(staging.map((place) => environments[place.repo] ?? place.repo));
+  const stagingRepos = paused.has("staging")
+    ? Object.keys(environments)
+    : Object.keys(environments).filter((repo) => taken.has(environments[repo] ?? repo));
+  return { agents, repos, stagingRepos };
+};
+
+const namesPaused = (paused: ReadonlySet<string>, prefix: string): string[] =>
+  [...paused].filter((what) => what.startsWith(prefix)).map((what) => what.slice(prefix.length));
+
+const countBy = <T>(items: readonly T[], key: (item: T) => string): Map<string, number> => {
+  const counts = new Map<string, number>();
+  for (const item of items) counts.set(key(item), (counts.get(key(item)) ?? 0) + 1);
+  return counts;
+};

@@ -1,0 +1,162 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Client, createClient, type InArgs, LibsqlError, type ResultSet, type Transaction } from "@libsql/client";
+import { toCamel } from "../case.ts";
+import { Mutex } from "../mutex.ts";
+
+/** What may be bound. `undefined` and objects are kept out: the driver aborts the process on them. */
+export type SqlValue = string | number | bigint | boolean | null;
+export type Row = Record<string, unknown>;
+
+/**
+ * How long the driver itself waits for a lock before it answers SQLITE_BUSY, in ms. The driver is synchronous: while it
+ * waits, the event loop stands still, so the longer wait is done out here, in steps.
+ */
+const DRIVER_WAIT_MS = 200;
+
+/** Pauses between tries, in ms. Each try leaves a closed connection to the garbage collector, so they grow. */
+const BUSY_PAUSES_MS = [50, 100, 250, 500, 1000, 2000];
+
+export interface ConnectionOptions {
+  url: string;
+  authToken: string | null;
+  synchronous: "FULL" | "NORMAL";
+  readOnly: boolean;
+  /** How long an operation waits for a lock held by someone else before it is given up, in ms. */
+  busyLimitMs: number;
+}
+
+export const isFileUrl = (url: string): boolean => url.startsWith("file:");
+
+const isBusy = (error: unknown): boolean =>
+  error instanceof LibsqlError && (error.code.startsWith("SQLITE_BUSY") || error.code.startsWith("SQLITE_LOCKED"));
+
+/**
+ * One connection to the database and the cure for the driver's lost writes: after a single SQLITE_BUSY a connection answers
+ * later writes with success and never commits them, so any busy answer throws the connection away, opens another, sets its
+ * PRAGMAs, and begins the whole operation again. One operation at a time, since the PRAGMAs belong to the connection and a
+ * second one opened beside an open transaction would have none of them.
+ */
+export class Connection {
+  readonly #options: ConnectionOptions;
+  readonly #client: Client;
+  readonly #mutex = new Mutex();
+  #prepared = false;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.#client = createClient({
+      url: options.url,
+      ...(options.authToken === null ? {} : { authToken: options.authToken }),
+      ...(isFileUrl(options.url) ? { concurrency: 1, timeout: DRIVER_WAIT_MS } : {}),
+    });
+  }
+
+  /** Runs one statement outside a transaction and returns its rows, keys in camelCase. */
+  async query<T extends object = Row>(sql: string, args: SqlValue[] = []): Promise<T[]> {
+    return this.#operate(async () => rows<T>(await this.#client.execute({ sql, args: bind(args) })));
+  }
+
+  /** Runs several statements in one read snapshot. */
+  async snapshot(statements: { sql: string; args: SqlValue[] }[]): Promise<Row[][]> {
+    return this.#operate(async () => {
+      const results = await this.#client.batch(
+        statements.map(({ sql, args }) => ({ sql, args: bind(args) })),
+        "read",
+      );
+      return results.map((result) => rows(result));
+    });
+  }
+
+  /**
+   * Runs `work` in one IMMEDIATE transaction. `work` may run more than once and must have no effect but on the database.
+   * @returns what `work` returned, after its commit.
+   */
+  async transaction<T>(work: (tx: SqlTransaction) => Promise<T>): Promise<T> {
+    return this.#operate(async () => {
+      const transaction = await this.#client.transaction("write");
+      try {
+        const result = await work(new SqlTransaction(transaction));
+        await transaction.commit();
+        return result;
+      } finally {
+        transaction.close();
+      }
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#mutex.run(async () => this.#client.close());
+  }
+
+  async #operate<T>(operation: () => Promise<T>): Promise<T> {
+    return this.#mutex.run(async () => {
+      const givenUpAt = performance.now() + this.#options.busyLimitMs;
+      for (let tries = 0; ; tries++) {
+        try {
+          await this.#prepare();
+          return await operation();
+        } catch (error) {
+          if (!isBusy(error)) throw error;
+          this.#prepared = false;
+          await this.#client.reconnect();
+          const pauseMs = BUSY_PAUSES_MS[Math.min(tries, BUSY_PAUSES_MS.length - 1)] ?? 0;
+          if (performance.now() + pauseMs > givenUpAt) throw new StorageBusyError(this.#options.busyLimitMs, error);
+          await sleep(pauseMs);
+        }
+      }
+    });
+  }
+
+  /** A remote server has its own settings and refuses most PRAGMAs. */
+  async #prepare(): Promise<void> {
+    if (this.#prepared || !isFileUrl(this.#options.url)) return;
+    if (this.#options.readOnly) {
+      await this.#client.execute("PRAGMA query_only = ON");
+    } else {
+      await this.#client.execute("PRAGMA journal_mode = WAL");
+      await this.#client.execute(`PRAGMA synchronous = ${this.#options.synchronous}`);
+      await this.#client.execute("PRAGMA foreign_keys = ON");
+    }
+    this.#prepared = true;
+  }
+}
+
+/** The statements of one open transaction. */
+export class SqlTransaction {
+  readonly #transaction: Transaction;
+
+  constructor(transaction: Transaction) {
+    this.#transaction = transaction;
+  }
+
+  /** @returns the rows, keys in camelCase. */
+  async query<T extends object = Row>(sql: string, args: SqlValue[] = []): Promise<T[]> {
+    return rows<T>(await this.#transaction.execute({ sql, args: bind(args) }));
+  }
+
+  /** @returns how many rows were changed. Not for RETURNING, for which the driver reports 0: count the rows of `query`. */
+  async run(sql: string, args: SqlValue[] = []): Promise<number> {
+    return (await this.#transaction.execute({ sql, args: bind(args) })).rowsAffected;
+  }
+}
+
+/** Somebody else held the database's lock for longer than this program waits. Nothing was written. */
+export class StorageBusyError extends Error {
+  readonly code = "storage_busy";
+
+  constructor(waitedMs: number, cause: unknown) {
+    super(
+      `the database has been locked by another program for more than ${waitedMs} ms; nothing was written. ` +
+        "End the program that holds it (a database shell or a backup that is still open?)",
+      { cause },
+    );
+    this.name = "StorageBusyError";
+  }
+}
+
+/** The driver binds every JS number as REAL; integers must reach it as BigInt. */
+const bind = (args: SqlValue[]): InArgs =>
+  args.map((value) => (typeof value === "number" && Number.isInteger(value) ? BigInt(value) : value));
+
+const rows = <T extends object>(result: ResultSet): T[] =>
+  result.rows.map((row) => toCamel(Object.fromEntries(result.columns.map((name, index) => [name, row[index]]))) as T);

@@ -1,0 +1,74 @@
+import { access } from "node:fs/promises";
+import type { Clock } from "../clock.ts";
+import { Connection, isFileUrl } from "./connection.ts";
+import { countOnce } from "./count_once.ts";
+import { migrate } from "./migrate.ts";
+import { Storage } from "./storage.ts";
+import { type Holder, takeLease } from "./take_lease.ts";
+
+/** How long a write waits for a lock that another program holds, in ms, before it is answered as busy. */
+const WRITE_BUSY_LIMIT_MS = 30_000;
+const READ_BUSY_LIMIT_MS = 5_000;
+
+export interface DatabaseOptions {
+  url: string;
+  authToken: string | null;
+  synchronous: "FULL" | "NORMAL";
+  clock: Clock;
+  /** Default 30 s. */
+  busyLimitMs?: number;
+}
+
+/**
+ * Opens the database for writing: migrates it and takes the next epoch. The caller holds the scheduler lock.
+ * @throws {SchemaTooNewError} and the driver's errors where the file is no database or cannot be written.
+ */
+export const openStorage = async (
+  options: DatabaseOptions,
+  holder: Holder,
+  leaseExpiresAt: string,
+): Promise<{ storage: Storage; instanceId: string }> => {
+  const { url, authToken, synchronous, clock } = options;
+  const common = { url, authToken, synchronous };
+  const writer = new Connection({
+    ...common,
+    readOnly: false,
+    busyLimitMs: options.busyLimitMs ?? WRITE_BUSY_LIMIT_MS,
+  });
+  const reader = new Connection({ ...common, readOnly: true, busyLimitMs: READ_BUSY_LIMIT_MS });
+  try {
+    await migrate(writer);
+    const { instanceId, epoch } = await takeLease(writer, holder, leaseExpiresAt);
+    const storage = new Storage(writer, reader, clock, epoch);
+    await countOnce(storage);
+    return { storage, instanceId };
+  } catch (error) {
+    await reader.close();
+    await writer.close();
+    throw error;
+  }
+};
+
+/** The database is not there (yet): the scheduler has not made it, or its volume is not mounted. */
+export class DatabaseMissingError extends Error {
+  readonly code = "database_missing";
+
+  constructor(path: string) {
+    super(`there is no database at ${path} yet: it is made by the scheduler at its first start`);
+    this.name = "DatabaseMissingError";
+  }
+}
+
+/**
+ * Opens the database for reading only, as the stager does. Works on a read-only mount.
+ * @throws {DatabaseMissingError} where the file does not exist: opening it would make an empty one.
+ */
+export const openReadOnly = async (url: string, authToken: string | null): Promise<Connection> => {
+  if (isFileUrl(url)) {
+    const path = url.replace(/^file:(\/\/)?/, "").replace(/\?.*$/, "");
+    await access(path).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === "ENOENT" ? new DatabaseMissingError(path) : error;
+    });
+  }
+  return new Connection({ url, authToken, synchronous: "FULL", readOnly: true, busyLimitMs: READ_BUSY_LIMIT_MS });
+};

@@ -1,0 +1,142 @@
+import { type Clock, isoTime } from "../clock.ts";
+import type { EventKind, JobStatus } from "../domain.ts";
+import type { EventDetail, TaskEvent } from "../schemas/rows.ts";
+import type { Connection, Row, SqlTransaction, SqlValue } from "./connection.ts";
+import { type Move, Tally, type TaskPlace } from "./tally.ts";
+
+/** Another scheduler has taken over: nothing more may be written, pushed or started by this one. */
+export class FencedOffError extends Error {
+  readonly code = "fenced_off";
+
+  constructor(mine: number, found: number | null) {
+    super(
+      `this scheduler holds epoch ${mine}, the database is at epoch ${found ?? "none"}: another scheduler has taken over`,
+    );
+    this.name = "FencedOffError";
+  }
+}
+
+/** What a committed transaction changed, for those who wait for it: the dispatcher, event streams, metrics. */
+export interface Committed {
+  events: readonly TaskEvent[];
+  /** True where a job became due or a slot became free. */
+  queueMoved: boolean;
+}
+
+/** One open write transaction, begun under the fence. What it noted takes effect in memory only after the commit. */
+export class Tx {
+  readonly #sql: SqlTransaction;
+  readonly #now: string;
+  readonly moves: Move[] = [];
+  readonly events: TaskEvent[] = [];
+
+  constructor(sql: SqlTransaction, now: string) {
+    this.#sql = sql;
+    this.#now = now;
+  }
+
+  /** The time of this transaction, as the tables hold it. */
+  get now(): string {
+    return this.#now;
+  }
+
+  query<T extends object = Row>(sql: string, args: SqlValue[] = []): Promise<T[]> {
+    return this.#sql.query<T>(sql, args);
+  }
+
+  run(sql: string, args: SqlValue[] = []): Promise<number> {
+    return this.#sql.run(sql, args);
+  }
+
+  jobMoved(from: JobStatus | null, to: JobStatus): void {
+    this.moves.push({ of: "job", from, to });
+  }
+
+  taskMoved(from: TaskPlace | null, to: TaskPlace): void {
+    this.moves.push({ of: "task", from, to });
+  }
+
+  /** Appends to the history. */
+  async event(
+    kind: EventKind,
+    about: { taskId: number | null; jobId?: number | null; runId?: number | null },
+    detail: EventDetail = {},
+  ): Promise<void> {
+    const jobId = about.jobId ?? null;
+    const runId = about.runId ?? null;
+    const [row] = await this.query<{ id: number }>(
+      "INSERT INTO task_events (task_id, job_id, run_id, at, kind, detail) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+      [about.taskId, jobId, runId, this.#now, kind, JSON.stringify(detail)],
+    );
+    this.events.push({ id: row!.id, taskId: about.taskId, jobId, runId, at: this.#now, kind, detail });
+  }
+}
+
+/**
+ * The database as the scheduler sees it. `write` is the only place where a write transaction begins, and each one begins
+ * by reading the fence.
+ */
+export class Storage {
+  readonly #writer: Connection;
+  readonly #reader: Connection;
+  readonly #clock: Clock;
+  readonly #epoch: number;
+  readonly #listeners = new Set<(committed: Committed) => void>();
+  readonly tally = new Tally();
+
+  /** @param epoch what `takeLease` answered. */
+  constructor(writer: Connection, reader: Connection, clock: Clock, epoch: number) {
+    this.#writer = writer;
+    this.#reader = reader;
+    this.#clock = clock;
+    this.#epoch = epoch;
+  }
+
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /**
+   * Runs `work` in one transaction, begun only if this scheduler's epoch still stands. `work` may run more than once (the
+   * database was locked), so it must do nothing but write to `tx`.
+   * @throws {FencedOffError} where another scheduler has taken over; {@link StorageBusyError} where the lock was not to be had.
+   */
+  async write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    const { result, tx } = await this.#writer.transaction(async (sql) => {
+      const [lease] = await sql.query<{ epoch: number }>("SELECT epoch FROM scheduler_lease WHERE id = 1");
+      if (lease?.epoch !== this.#epoch) throw new FencedOffError(this.#epoch, lease?.epoch ?? null);
+      const tx = new Tx(sql, isoTime(this.#clock.now()));
+      return { result: await work(tx), tx };
+    });
+    this.tally.apply(tx.moves);
+    const committed: Committed = { events: tx.events, queueMoved: tx.moves.some((move) => move.of === "job") };
+    for (const listener of this.#listeners) listener(committed);
+    return result;
+  }
+
+  /** @throws {FencedOffError} where another scheduler has taken over. Asked just before a push or a ref update. */
+  async checkFence(): Promise<void> {
+    const [lease] = await this.query<{ epoch: number }>("SELECT epoch FROM scheduler_lease WHERE id = 1");
+    if (lease?.epoch !== this.#epoch) throw new FencedOffError(this.#epoch, lease?.epoch ?? null);
+  }
+
+  query<T extends object = Row>(sql: string, args: SqlValue[] = []): Promise<T[]> {
+    return this.#reader.query<T>(sql, args);
+  }
+
+  /** Several reads that see the same state. */
+  snapshot(statements: { sql: string; args: SqlValue[] }[]): Promise<Row[][]> {
+    return this.#reader.snapshot(statements);
+  }
+
+  /** Calls `listener` after each commit; it must not throw. @returns a function that ends it. */
+  onCommitted(listener: (committed: Committed) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.close();
+    await this.#writer.close();
+  }
+}
