@@ -1,0 +1,48 @@
+const REDACTED = "[redacted]";
+
+/** A field of such a name holds a credential, whatever its value looks like. */
+const SECRET_FIELD = /(token|password|passwd|secret|authorization|cookie|api[_-]?key)$/i;
+
+/** Credentials by their form: in an Authorization header, or in front of the host of a URL. */
+const BY_FORM: readonly [pattern: RegExp, replacement: string][] = [
+  [/\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{16,}/gi, `$1 ${REDACTED}`],
+  [/\b(https?:\/\/)[^\s/?#@"]+@/gi, `$1${REDACTED}@`],
+  [/\b([a-z][a-z0-9+.-]*:\/\/)[^\s/?#@":]*:[^\s/?#@"]*@/gi, `$1${REDACTED}@`],
+];
+
+/**
+ * Makes a function that takes a line of JSON and gives it back without credentials: known secrets (as they are, and as they
+ * stand percent-encoded in a URL), fields named like one, and what has the form of one. The line stays valid JSON.
+ */
+export const createRedactor = (secrets: readonly string[]): ((line: string) => string) => {
+  const redactText = createTextRedactor(secrets);
+
+  const redact = (value: unknown): unknown => {
+    if (typeof value === "string") return redactText(value);
+    // A token made of digits alone may have been logged as a number.
+    if (typeof value === "number") return secrets.includes(String(value)) ? REDACTED : value;
+    if (Array.isArray(value)) return value.map(redact);
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([key, field]) => [
+        redactText(key),
+        SECRET_FIELD.test(key) && field !== null && typeof field !== "boolean" ? REDACTED : redact(field),
+      ]),
+    );
+  };
+
+  return (line) => `${JSON.stringify(redact(JSON.parse(line)))}\n`;
+};
+
+/** The same for text that is not JSON. */
+export const createTextRedactor = (secrets: readonly string[]): ((text: string) => string) => {
+  const known = [...new Set(secrets.filter((s) => s !== "").flatMap((s) => [s, encodeURIComponent(s)]))]
+    // A secret that holds another goes first, or its rest would stay behind.
+    .sort((a, b) => b.length - a.length);
+  return (text) => {
+    let clean = text;
+    for (const secret of known) clean = clean.replaceAll(secret, REDACTED);
+    for (const [pattern, replacement] of BY_FORM) clean = clean.replace(pattern, replacement);
+    return clean;
+  };
+};
