@@ -1,0 +1,168 @@
+import type { Clock } from "../clock.ts";
+import { systemClock } from "../clock.ts";
+import { findMatching, groupMatcher, type Marks, type Matcher, marksMatcher, protectedPids } from "./find_processes.ts";
+import { isAlive, isRunning, type ProcessId, readProcess } from "./proc_table.ts";
+
+export type { Marks } from "./find_processes.ts";
+export { findMarked } from "./find_processes.ts";
+
+/** How long a process that was sent SIGKILL may take to be gone before it counts as a survivor. */
+const KILL_WAIT_MS = 10_000;
+/** Between two looks at the processes already known. */
+const POLL_MS = { first: 4, longest: 50 };
+/** Between two looks through all of `/proc` while the known ones take their time. */
+const SCAN_MS = 200;
+/** So many scans in a row must find nothing: a process in the middle of an exec shows an empty environment to one of them. */
+const CLEAN_SCANS = 2;
+
+export interface EndOptions {
+  /** The leader of the process group: a child that was started `detached`, which makes it leader of a session as well. */
+  group?: ProcessId;
+  marks: Marks;
+  /** Milliseconds between SIGTERM and SIGKILL; 0 sends SIGKILL at once. */
+  graceMs: number;
+  clock: Clock;
+  /** Cuts the grace short; SIGKILL and the wait for the end still follow. */
+  signal?: AbortSignal;
+}
+
+export interface EndResult {
+  /** How many processes were found and are gone. */
+  ended: number;
+  /** Pids that are still there: not ours to signal, or stuck in the kernel. */
+  survivors: number[];
+}
+
+type Seen = Map<string, ProcessId>;
+
+const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+    if (signal?.aborted) done();
+  });
+
+/** A signal to a pid or, negative, to a group. Gone already is fine; one that is not ours to signal shows as a survivor. */
+const kill = (pid: number, name: NodeJS.Signals): void => {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code !== "ESRCH" && code !== "EPERM") throw error;
+  }
+};
+
+/** Signals that very process: its start time is compared right before, since its pid may be another's by now. */
+const signalProcess = ({ pid, started }: ProcessId, name: NodeJS.Signals): void => {
+  const entry = readProcess(pid);
+  if (entry === null || entry.started !== started || !isRunning(entry)) return;
+  kill(pid, name);
+  // One that was stopped would keep the signal waiting until somebody continues it.
+  if (name === "SIGTERM" && entry.state.toUpperCase() === "T") kill(pid, "SIGCONT");
+};
+
+/** Signals what `matches` finds and `seen` does not hold yet (with `again`, all of it); true if something new was found. */
+const sweep = (matches: Matcher, name: NodeJS.Signals, seen: Seen, again: boolean): boolean => {
+  let news = false;
+  // Newest first, each signalled as soon as it is found: what is forking has the least time to get away.
+  for (const { pid, started } of findMatching(matches)) {
+    const key = `${pid}:${started}`;
+    const isNew = !seen.has(key);
+    seen.set(key, { pid, started });
+    if (isNew || again) signalProcess({ pid, started }, name);
+    news ||= isNew;
+  }
+  return news;
+};
+
+const alive = (seen: Seen): ProcessId[] => [...seen.values()].filter(({ pid, started }) => isAlive(pid, started));
+
+/** SIGTERM to each process once, then up to `graceMs` for them to end; true if all are gone. */
+const endGently = async (matches: Matcher, seen: Seen, options: Omit<EndOptions, "marks">): Promise<boolean> => {
+  const { graceMs, clock, signal } = options;
+  const deadline = clock.monotonicMs() + graceMs;
+  let wait = POLL_MS.first;
+  let scanAt = 0;
+  let clean = 0;
+  for (;;) {
+    const now = clock.monotonicMs();
+    const quiet = alive(seen).length === 0;
+    if (quiet || now >= scanAt) {
+      const news = sweep(matches, "SIGTERM", seen, false);
+      clean = quiet && !news ? clean + 1 : 0;
+      if (clean === CLEAN_SCANS) return true;
+      scanAt = now + SCAN_MS;
+    }
+    if (now >= deadline || signal?.aborted) return false;
+    await pause(Math.min(quiet ? POLL_MS.first : wait, deadline - now), signal);
+    wait = Math.min(wait * 2, POLL_MS.longest);
+  }
+};
+
+/** SIGKILL until nothing is found any more and all that was seen is gone, for at most `KILL_WAIT_MS`. */
+const endHard = async (matches: Matcher, seen: Seen, group: ProcessId | undefined, clock: Clock): Promise<void> => {
+  const deadline = clock.monotonicMs() + KILL_WAIT_MS;
+  let wait = POLL_MS.first;
+  let clean = 0;
+  for (;;) {
+    if (group !== undefined) killGroup(group);
+    const news = sweep(matches, "SIGKILL", seen, true);
+    const quiet = !news && alive(seen).length === 0;
+    clean = quiet ? clean + 1 : 0;
+    if (clean === CLEAN_SCANS || clock.monotonicMs() >= deadline) return;
+    await pause(quiet ? POLL_MS.first : wait);
+    wait = Math.min(wait * 2, POLL_MS.longest);
+  }
+};
+
+/** One signal to the whole group, which no fork inside it can escape. Only where no process of ours is in it. */
+const killGroup = (group: ProcessId): void => {
+  const spared = protectedPids();
+  const isMember = groupMatcher(group);
+  const members = [...findMatching(isMember, new Set())].filter((entry) => entry.pgid === group.pid);
+  if (members.length > 0 && !members.some(({ pid }) => spared.has(pid))) kill(-group.pid, "SIGKILL");
+};
+
+const end = async (matches: Matcher, options: Omit<EndOptions, "marks">): Promise<EndResult> => {
+  const seen: Seen = new Map();
+  const gone = options.graceMs > 0 && (await endGently(matches, seen, options));
+  if (!gone) await endHard(matches, seen, options.group, options.clock);
+  const survivors = alive(seen).map(({ pid }) => pid);
+  return { ended: seen.size - survivors.length, survivors };
+};
+
+/**
+ * Ends a run's processes: the group, and whatever left it but carries the marks. SIGTERM, up to `graceMs` for them to
+ * end, SIGKILL, and the wait until all are seen gone; looks again until none is found, so that what was being forked
+ * meanwhile is ended too. Never signals this process, its ancestors or pid 1.
+ */
+export const endProcesses = async ({ marks, ...options }: EndOptions): Promise<EndResult> => {
+  const isMarked = marksMatcher(marks);
+  const isMember = options.group === undefined ? () => false : groupMatcher(options.group);
+  return end((entry) => isMember(entry) || isMarked(entry), options);
+};
+
+/**
+ * Ends with SIGKILL what an earlier process left: the groups of the `known` leaders that are still the same processes,
+ * and whatever carries the instance's mark. `except` is never signalled.
+ */
+export const killLeftovers = async (options: {
+  instanceId: string;
+  known: readonly ProcessId[];
+  except?: number;
+  clock?: Clock;
+}): Promise<EndResult> => {
+  const isMarked = marksMatcher({ instanceId: options.instanceId });
+  // A pid from an old row counts only while its leader is there to prove it (as a zombie, too).
+  const groups = options.known
+    .filter(({ pid, started }) => readProcess(pid)?.started === started)
+    .map((leader) => groupMatcher(leader));
+  const matches: Matcher = (entry) =>
+    entry.pid !== options.except && (groups.some((isMember) => isMember(entry)) || isMarked(entry));
+  return end(matches, { graceMs: 0, clock: options.clock ?? systemClock });
+};
