@@ -16,7 +16,8 @@ export interface ClaimRules {
   /** By repository name. Repositories of one environment are staged one at a time. */
   environments: Readonly<Record<string, string>>;
   modelOf: (agent: string) => string | null;
-  logPathOf: (job: Job) => string;
+  /** Where the output of a run is kept. */
+  logPathOf: (runId: number) => string;
 }
 
 interface RunningPlace {
@@ -54,23 +55,29 @@ export const claimJob = async (tx: Tx, rules: ClaimRules): Promise<Claim | null>
 };
 
 const take = async (tx: Tx, job: Job, rules: ClaimRules): Promise<Claim> => {
-  const [run] = await tx.query<Run>(
-    `INSERT INTO agent_runs (job_id, task_id, stage, agent, attempt, model_used, log_path, started_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING ${RUN_COLUMNS}`,
-    [job.id, job.taskId, job.stage, job.agent, job.attempt, rules.modelOf(job.agent), rules.logPathOf(job), tx.now],
+  const [made] = await tx.query<Run>(
+    `INSERT INTO agent_runs (job_id, task_id, stage, agent, attempt, model_used, started_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING ${RUN_COLUMNS}`,
+    [job.id, job.taskId, job.stage, job.agent, job.attempt, rules.modelOf(job.agent), tx.now],
   );
+  const run: Run = { ...made!, logPath: rules.logPathOf(made!.id) };
+  await tx.run("UPDATE agent_runs SET log_path = ? WHERE id = ?", [run.logPath, run.id]);
   const [claimed] = await tx.query<Job>(
-    `UPDATE jobs SET status = 'running', run_id = ?, started_at = ?, error = NULL
+    `UPDATE jobs SET status = 'running', run_id = ?, started_at = ?
      WHERE id = ? AND status = 'queued' RETURNING ${JOB_COLUMNS}`,
-    [run!.id, tx.now, job.id],
+    [run.id, tx.now, job.id],
   );
   const [task] = await tx.query<Task>(
     `UPDATE tasks SET lease_run_id = ?, updated_at = ? WHERE id = ? RETURNING ${TASK_COLUMNS}`,
-    [run!.id, tx.now, job.taskId],
+    [run.id, tx.now, job.taskId],
   );
   tx.jobMoved("queued", "running");
-  await tx.event("claimed", { taskId: job.taskId, jobId: job.id, runId: run!.id }, { stage: job.stage, attempt: job.attempt });
-  return { job: claimed!, task: task!, run: run! };
+  await tx.event(
+    "claimed",
+    { taskId: job.taskId, jobId: job.id, runId: run.id },
+    { stage: job.stage, attempt: job.attempt },
+  );
+  return { job: claimed!, task: task!, run };
 };
 
 /** Agents and repositories at which nothing more may start now. */

@@ -1,4 +1,4 @@
-import { runSchema, taskSchema, jobSchema, type TaskEvent } from "../schemas/rows.ts";
+import { jobSchema, runSchema, type TaskEvent, taskSchema } from "../schemas/rows.ts";
 
 /** The columns of each table, from the schemas, so that a row read is a row described. */
 const columns = (schema: { entries: object }, alias = ""): string =>

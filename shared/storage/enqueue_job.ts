@@ -2,7 +2,10 @@ import type { Job } from "../schemas/rows.ts";
 import { JOB_COLUMNS } from "./columns.ts";
 import type { Tx } from "./storage.ts";
 
-export type NewJobRow = Pick<Job, "taskId" | "stage" | "agent" | "priority" | "taskContent" | "maxAttempts" | "availableAt">;
+export type NewJobRow = Pick<
+  Job,
+  "taskId" | "stage" | "agent" | "priority" | "taskContent" | "maxAttempts" | "availableAt"
+>;
 
 /** Puts one stage of a task into the queue. The database refuses a second active job of the task. */
 export const enqueueJob = async (tx: Tx, job: NewJobRow): Promise<Job> => {

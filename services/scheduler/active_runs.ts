@@ -1,0 +1,116 @@
+import type { Clock } from "@orchestrator/shared/clock.ts";
+import type { Claim } from "@orchestrator/shared/storage/claim_job.ts";
+
+export type Phase = "launching" | "executing" | "finalizing";
+
+/** Why somebody ended a run that was under way; it decides the outcome. The first reason stands. */
+export interface EndReason {
+  outcome: "timed_out" | "stalled" | "cancelled" | "interrupted" | "tool_error";
+  class: string | null;
+  reason: string;
+}
+
+/** What is at the other end while a run executes: a process of this machine, or an open stream of the stager. */
+export type Worker = { kind: "process"; pid: number; started: number } | { kind: "stream" };
+
+/** A run that this process works on: launcher and monitor live exactly as long as it stands in `ActiveRuns`. */
+export class ActiveRun {
+  readonly claim: Claim;
+  readonly #clock: Clock;
+  readonly #end = new AbortController();
+  #phase: Phase = "launching";
+  #phaseSinceMs: number;
+  #lastOutputMs: number;
+  #worker: Worker | null = null;
+  #endReason: EndReason | null = null;
+
+  constructor(claim: Claim, clock: Clock) {
+    this.claim = claim;
+    this.#clock = clock;
+    this.#phaseSinceMs = this.#lastOutputMs = clock.monotonicMs();
+  }
+
+  get phase(): Phase {
+    return this.#phase;
+  }
+
+  get worker(): Worker | null {
+    return this.#worker;
+  }
+
+  get endReason(): EndReason | null {
+    return this.#endReason;
+  }
+
+  /** Aborted when the run is to end. Launcher and monitor heed it; a finalizer does not: what has exited is finalized. */
+  get signal(): AbortSignal {
+    return this.#end.signal;
+  }
+
+  /** Milliseconds since the phase began. */
+  phaseAgeMs(): number {
+    return this.#clock.monotonicMs() - this.#phaseSinceMs;
+  }
+
+  /** Milliseconds since there was output, or since execution began. */
+  silentMs(): number {
+    return this.#clock.monotonicMs() - this.#lastOutputMs;
+  }
+
+  executing(worker: Worker): void {
+    this.#worker = worker;
+    this.#enter("executing");
+    this.#lastOutputMs = this.#phaseSinceMs;
+  }
+
+  finalizing(): void {
+    this.#enter("finalizing");
+  }
+
+  sawOutput(): void {
+    this.#lastOutputMs = this.#clock.monotonicMs();
+  }
+
+  /** Asks for the run's end. Without effect once it finalizes, or when its end was asked for before. */
+  end(reason: EndReason): void {
+    if (this.#phase === "finalizing" || this.#endReason !== null) return;
+    this.#endReason = reason;
+    this.#end.abort(new Error(reason.reason));
+  }
+
+  #enter(phase: Phase): void {
+    this.#phase = phase;
+    this.#phaseSinceMs = this.#clock.monotonicMs();
+  }
+}
+
+/** The runs that this process works on, by job. A job has at most one. */
+export class ActiveRuns {
+  readonly #runs = new Map<number, ActiveRun>();
+  #idle: (() => void)[] = [];
+
+  add(run: ActiveRun): void {
+    this.#runs.set(run.claim.job.id, run);
+  }
+
+  /** Takes out exactly this run; another run of the job that was begun since stays. */
+  remove(run: ActiveRun): void {
+    if (this.#runs.get(run.claim.job.id) === run) this.#runs.delete(run.claim.job.id);
+    if (this.#runs.size > 0) return;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  get(jobId: number): ActiveRun | undefined {
+    return this.#runs.get(jobId);
+  }
+
+  all(): ActiveRun[] {
+    return [...this.#runs.values()];
+  }
+
+  /** Resolves when no run is left. */
+  whenIdle(): Promise<void> {
+    if (this.#runs.size === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * Who is finalizing what, right now. The live monitor marks a job here before its agent's process can be seen as gone, and
+ * clears the mark after the settle has committed; the reaper reads the marks and leaves marked jobs alone.
+ *
+ * The registry is in memory only, and may be: it is authoritative **as long as there is exactly one scheduler process**.
+ * `compose.yaml` enforces that, the scheduler lock defends it, and at start `requeue_running_jobs` has run before the reaper
+ * looks here for the first time, so an empty registry is a true one. With more than one scheduler process the signal would
+ * have to become durable.
+ *
+ * A leaf: it imports nothing of the project, does no I/O and never throws.
+ */
+export class FinalizerLiveness {
+  readonly #marks = new Map<number, Mark>();
+  readonly #clock: { now(): number; monotonicMs(): number };
+
+  constructor(clock: { now(): number; monotonicMs(): number }) {
+    this.#clock = clock;
+  }
+
+  /** Marks `jobId` as being finalized by `runId`. A mark of an earlier run is replaced. */
+  mark(jobId: number, run: { runId: number; stage: string; abort: AbortController }): void {
+    this.#marks.set(jobId, {
+      ...run,
+      startedTs: Math.floor(this.#clock.now() / 1000),
+      startedMs: this.#clock.monotonicMs(),
+      heldMs: 0,
+      heldSinceMs: null,
+    });
+  }
+
+  /** Clears the mark of that run; a mark that another run has made since stays. @returns whether one was cleared. */
+  clear(jobId: number, runId: number): boolean {
+    return this.#marks.get(jobId)?.runId === runId && this.#marks.delete(jobId);
+  }
+
+  /** Stops the mark's age while its finalizer waits for something that is not its own work: a lock, a busy database. */
+  hold(jobId: number, runId: number): void {
+    const mark = this.#marks.get(jobId);
+    if (mark?.runId === runId && mark.heldSinceMs === null) mark.heldSinceMs = this.#clock.monotonicMs();
+  }
+
+  /** Lets the age go on. */
+  resume(jobId: number, runId: number): void {
+    const mark = this.#marks.get(jobId);
+    if (mark?.runId !== runId || mark.heldSinceMs === null) return;
+    mark.heldMs += this.#clock.monotonicMs() - mark.heldSinceMs;
+    mark.heldSinceMs = null;
+  }
+
+  /** What the reaper sees of a job: which run finalizes it and for how long it has been at work (held time not counted). */
+  see(jobId: number): { runId: number; ageMs: number } | null {
+    const mark = this.#marks.get(jobId);
+    if (!mark) return null;
+    const until = mark.heldSinceMs ?? this.#clock.monotonicMs();
+    return { runId: mark.runId, ageMs: until - mark.startedMs - mark.heldMs };
+  }
+
+  /** Aborts the finalizer that holds the mark: its signal ends its git commands. @returns whether there was one. */
+  abort(jobId: number, runId: number, reason: Error): boolean {
+    const mark = this.#marks.get(jobId);
+    if (mark?.runId !== runId) return false;
+    mark.abort.abort(reason);
+    return true;
+  }
+
+  /** The jobs that are marked. */
+  jobIds(): number[] {
+    return [...this.#marks.keys()];
+  }
+
+  /** The registry as `GET /queue` shows it. */
+  snapshot(): Record<string, { run_id: number; stage: string; started_ts: number }> {
+    const entries = [...this.#marks].map(([jobId, mark]) => [
+      String(jobId),
+      { run_id: mark.runId, stage: mark.stage, started_ts: mark.startedTs },
+    ]);
+    return Object.fromEntries(entries);
+  }
+}
+
+interface Mark {
+  runId: number;
+  stage: string;
+  abort: AbortController;
+  /** Seconds since the epoch, for show. */
+  startedTs: number;
+  startedMs: number;
+  heldMs: number;
+  heldSinceMs: number | null;
+}

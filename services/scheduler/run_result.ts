@@ -1,0 +1,28 @@
+/** What a run came to, as the finalizer found it. `decideNext` turns it into what happens to job and task. */
+export type RunResult =
+  /** The gate was read and passed; `head` is the published commit. */
+  | { kind: "passed"; head: string }
+  /** The gate was read and says no; `to` is an earlier stage, or `blocked`. */
+  | { kind: "turned_down"; head: string; gate: string; value: string; artifact: string; to: string; reason: string }
+  /** The run ended without a verdict. */
+  | Ended
+  /** A person is needed at once, whatever attempts are left: somebody else has moved the branch. */
+  | { kind: "needs_person"; class: string; reason: string }
+  /** A staging run that the infrastructure failed: the same again later, with a marker. */
+  | { kind: "deferred"; class: string; reason: string }
+  /** A staging run whose defers are used up. */
+  | { kind: "defers_used_up"; class: string; reason: string }
+  /** What was tested is not what the branch is now: once more, without a marker. */
+  | { kind: "branch_moved"; reason: string };
+
+export interface Ended {
+  kind: "ended";
+  outcome: "failed" | "tool_error" | "timed_out" | "stalled" | "interrupted" | "cancelled";
+  class: string | null;
+  reason: string;
+  /** Whether the next attempt would run the agent a second time: not before its start, and not once its work is collected. */
+  runsAgentAgain: boolean;
+}
+
+/** The class of a `tool_error` that waits for the stager: it has no bound, since it says nothing about the work. */
+export const STAGER_UNREACHABLE = "stager_unreachable";

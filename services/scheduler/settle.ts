@@ -1,0 +1,213 @@
+import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
+import type { Config } from "@orchestrator/shared/config/config.ts";
+import { appendMarker } from "@orchestrator/shared/defer.ts";
+import { DONE_STAGE, type Outcome } from "@orchestrator/shared/domain.ts";
+import { findStage, type Pipeline } from "@orchestrator/shared/pipeline.ts";
+import type { Points } from "@orchestrator/shared/points.ts";
+import type { Run } from "@orchestrator/shared/schemas/rows.ts";
+import { blockTask } from "@orchestrator/shared/storage/block_task.ts";
+import { endJob, type JobHold, requeueJob } from "@orchestrator/shared/storage/end_job.ts";
+import { enqueueJob } from "@orchestrator/shared/storage/enqueue_job.ts";
+import { finishRun } from "@orchestrator/shared/storage/finish_run.ts";
+import { readSettlementView, type SettlementView } from "@orchestrator/shared/storage/read_settlement_view.ts";
+import type { Storage, Tx } from "@orchestrator/shared/storage/storage.ts";
+import { advanceStage } from "./advance_stage.ts";
+import { decideNext, type Next } from "./decide_next.ts";
+import { type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
+import { composeTaskContent } from "./task_content.ts";
+
+export interface SettleDeps {
+  storage: Storage;
+  clock: Clock;
+  points: Points;
+  pipeline: Pipeline;
+  config: Pick<Config, "stagingDeferDelayMs" | "stagingMaxDefers" | "stagingDeferMaxMs">;
+  /** From 0 to 1: the jitter of a delay. */
+  random: () => number;
+}
+
+export type Settlement =
+  | { kind: "settled"; next: Next["kind"] }
+  /** This run's outcome was recorded by an earlier try whose answer was lost. */
+  | { kind: "settled_before" }
+  /** The job is no longer this run's: somebody requeued, cancelled or took it over. Neither job nor task was changed. */
+  | { kind: "superseded" };
+
+/** Who made the job go back into the queue, where it was not the run's own end. */
+export type RequeuedBy = "restart" | "shutdown" | "reaper" | "finalizer_expired" | "stager_unreachable";
+
+/**
+ * Records the outcome of a run in one transaction: run, job, stage, head, the next job and the event, all or nothing. It
+ * applies only while the job is `running` with this run, the task is leased to it, and this scheduler's epoch stands. It reads
+ * before it writes, so that it may be called again after an error whose effect is unknown.
+ */
+export const settleRun = async (
+  deps: SettleDeps,
+  runId: number,
+  result: RunResult,
+  by: RequeuedBy | null = null,
+): Promise<Settlement> => {
+  await deps.points.reach("settle.before", runId);
+  const random = deps.random();
+  const settlement = await deps.storage.write(async (tx) => {
+    const view = await readSettlementView(tx, runId);
+    const { run, job, task } = view;
+    if (run.outcome !== null && isSameEnding(run, outcomeOf(result))) return { kind: "settled_before" } as const;
+    if (job.status !== "running" || job.runId !== runId || task.leaseRunId !== runId || task.status !== "active") {
+      return recordSuperseded(tx, view, result);
+    }
+    const next = decide(deps, view, result, random);
+    await finishRun(tx, runId, outcomeOf(result));
+    await apply(deps, tx, view, result, next, by);
+    await deps.points.reach("settle.before_commit", runId);
+    return { kind: "settled", next: next.kind } as const;
+  });
+  await deps.points.reach("settle.after", runId);
+  return settlement;
+};
+
+const decide = (deps: SettleDeps, view: SettlementView, result: RunResult, random: number): Next => {
+  const stage = findStage(deps.pipeline, view.job.stage);
+  if (!stage) {
+    const reason = `the pipeline no longer has the stage ${view.job.stage}; put it back, or cancel the task`;
+    return { kind: "block", reason };
+  }
+  return decideNext(result, {
+    ...view,
+    stage,
+    pipeline: deps.pipeline,
+    defer: {
+      delayMs: deps.config.stagingDeferDelayMs,
+      maxDefers: deps.config.stagingMaxDefers,
+      maxMs: deps.config.stagingDeferMaxMs,
+    },
+    nowMs: deps.clock.now(),
+    random,
+  });
+};
+
+const recordSuperseded = async (tx: Tx, { run, job, task }: SettlementView, result: RunResult): Promise<Settlement> => {
+  const { outcome, reason } = outcomeOf(result);
+  const detail = { outcome, reason: `came too late: ${reason ?? outcome}` };
+  if (await finishRun(tx, run.id, { outcome: "superseded", class: null, reason: detail.reason })) {
+    await tx.event("superseded", { taskId: task.id, jobId: job.id, runId: run.id }, detail);
+  }
+  return { kind: "superseded" };
+};
+
+const apply = async (
+  deps: SettleDeps,
+  tx: Tx,
+  view: SettlementView,
+  result: RunResult,
+  next: Next,
+  by: RequeuedBy | null,
+): Promise<void> => {
+  const { task, job, run } = view;
+  const hold: JobHold = { jobId: job.id, taskId: task.id, runId: run.id };
+  const { outcome, class: outcomeClass, reason } = outcomeOf(result);
+  const detail = { stage: job.stage, outcome, class: outcomeClass, reason };
+  switch (next.kind) {
+    case "advance":
+      must(await endJob(tx, hold, "done", null));
+      return enterStage(deps, tx, view, { to: next.to, head: headOf(result), why: null });
+    case "return":
+      must(await endJob(tx, hold, "done", reason));
+      return enterStage(deps, tx, view, { to: next.to, head: headOf(result), why: next.why });
+    case "again": {
+      const availableAt = isoTime(deps.clock.now() + next.delayMs);
+      must(await requeueJob(tx, hold, { attempt: next.attempt, availableAt, error: reason }));
+      const requeuedBy = by ?? (outcomeClass === STAGER_UNREACHABLE ? STAGER_UNREACHABLE : null);
+      const times = { attempt: next.attempt, available_at: availableAt };
+      return requeuedBy === null
+        ? tx.event(next.event, hold, { ...detail, ...times })
+        : tx.event("requeued", hold, { ...detail, ...times, by: requeuedBy });
+    }
+    case "defer": {
+      must(await endJob(tx, hold, "done", reason));
+      await tx.run("UPDATE tasks SET lease_run_id = NULL, updated_at = ? WHERE id = ?", [tx.now, task.id]);
+      const availableAt = isoTime(next.availableAtMs);
+      const taskContent = appendMarker(job.taskContent, tx.now, reason ?? outcome);
+      const fresh = await enqueueJob(tx, { ...job, taskContent, availableAt });
+      return tx.event("deferred", hold, { ...detail, available_at: availableAt, next_job_id: fresh.id });
+    }
+    case "block": {
+      must(await endJob(tx, hold, "failed", next.reason));
+      const head = "head" in result ? result.head : null;
+      must(await blockTask(tx, task, { leaseRunId: run.id, reason: next.reason, head }));
+      return tx.event("blocked", hold, { ...detail, reason: next.reason });
+    }
+    case "cancel":
+      must(await endJob(tx, hold, "cancelled", reason));
+      return tx.event("cancelled", hold, detail);
+  }
+};
+
+/** Moves the task and puts the next stage's job into the queue, unless the stage is the end or waits for a person. */
+const enterStage = async (
+  { pipeline }: SettleDeps,
+  tx: Tx,
+  { task, job, run }: SettlementView,
+  move: { to: string; head: string; why: string | null },
+): Promise<void> => {
+  const isReturn = move.why !== null;
+  const stage = findStage(pipeline, move.to);
+  const status = stage === undefined ? "done" : stage.approval ? "waiting" : "active";
+  const about = { taskId: task.id, jobId: job.id, runId: run.id };
+  const step = {
+    taskId: task.id,
+    from: job.stage,
+    to: move.to,
+    leaseRunId: run.id,
+    status,
+    head: move.head,
+    isReturn,
+  } as const;
+  must(await advanceStage(tx, step));
+  const detail = { from: job.stage, to: move.to, head: move.head, ...(isReturn ? { reason: move.why } : {}) };
+  await tx.event(isReturn ? "returned" : "advanced", about, detail);
+  if (stage === undefined) return tx.event(DONE_STAGE, { taskId: task.id }, { head: move.head });
+  if (status === "waiting") return tx.event("waiting", { taskId: task.id }, { stage: stage.name });
+  await enqueueJob(tx, {
+    taskId: task.id,
+    stage: stage.name,
+    agent: stage.agent,
+    priority: task.priority,
+    taskContent: composeTaskContent(task, move.why),
+    maxAttempts: stage.maxAttempts,
+    availableAt: tx.now,
+  });
+};
+
+/** Whether the row already says what this settle would write: then it was this run that wrote it, not somebody in its place. */
+const isSameEnding = (run: Run, ending: ReturnType<typeof outcomeOf>): boolean =>
+  run.outcome === ending.outcome && run.outcomeClass === ending.class && run.reason === ending.reason;
+
+/** What the run's row records. A verdict against the work is a `failed` run: the gate was not passed. */
+const outcomeOf = (result: RunResult): { outcome: Outcome; class: string | null; reason: string | null } => {
+  switch (result.kind) {
+    case "passed":
+      return { outcome: "succeeded", class: null, reason: null };
+    case "turned_down":
+      return { outcome: "failed", class: "gate_failed", reason: result.reason };
+    case "needs_person":
+      return { outcome: "failed", class: result.class, reason: result.reason };
+    case "deferred":
+    case "defers_used_up":
+      return { outcome: "tool_error", class: result.class, reason: result.reason };
+    case "branch_moved":
+      return { outcome: "superseded", class: "branch_moved", reason: result.reason };
+    case "ended":
+      return { outcome: result.outcome, class: result.class, reason: result.reason };
+  }
+};
+
+const headOf = (result: RunResult): string => {
+  if ("head" in result) return result.head;
+  throw new Error(`a run that came to '${result.kind}' has no commit to move the task with`);
+};
+
+/** The premises were read in this very transaction: a statement that finds them gone is a fault of this program. */
+const must = (changed: boolean): void => {
+  if (!changed) throw new Error("a settle found its premises changed inside its own transaction");
+};

@@ -1,0 +1,33 @@
+import type { EventDetail } from "../schemas/rows.ts";
+import type { JobHold } from "./end_job.ts";
+import type { Tx } from "./storage.ts";
+
+/** Records that the run's worker has been started: a process of this machine, or (pid null) the stager. */
+export const recordStarted = async (
+  tx: Tx,
+  hold: JobHold,
+  process: { pid: number; started: number } | null,
+  detail: EventDetail,
+): Promise<void> => {
+  await tx.run("UPDATE agent_runs SET pid = ?, pid_started = ? WHERE id = ? AND outcome IS NULL", [
+    process?.pid ?? null,
+    process?.started ?? null,
+    hold.runId,
+  ]);
+  await tx.event("started", hold, detail);
+};
+
+/** Records that the run's agent has exited, before anything is made of it: an exit 0 is never paid for twice. */
+export const recordExited = async (
+  tx: Tx,
+  hold: JobHold,
+  exit: { code: number | null; signal: string | null },
+): Promise<void> => {
+  await tx.run("UPDATE agent_runs SET exit_code = ?, signal = ?, exited_at = ? WHERE id = ? AND outcome IS NULL", [
+    exit.code,
+    exit.signal,
+    tx.now,
+    hold.runId,
+  ]);
+  await tx.event("exited", hold, { exit_code: exit.code, signal: exit.signal });
+};
