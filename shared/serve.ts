@@ -20,8 +20,9 @@ export interface RunningServer {
   /** The port that is listened on. */
   port: number;
   /**
-   * Stops listening, closes idle connections at once and waits for the requests in flight. Streams that would never end
-   * are ended by whoever writes them; what is still open after `graceMs` (default 5,000) is cut off.
+   * Stops listening, closes idle connections at once and waits for the requests in flight, at most `graceMs` (default
+   * 5,000). Streams that would never end are ended by whoever writes them; what is still open after the grace is cut off
+   * (on Deno: with the end of the process, which must then be an explicit one).
    */
   close(graceMs?: number): Promise<void>;
 }
@@ -125,23 +126,20 @@ interface DenoRuntime {
     options: {
       hostname: string;
       port: number;
-      signal: AbortSignal;
       onListen: () => void;
       onError: (error: unknown) => Response;
     },
     handler: (request: Request) => Response | Promise<Response>,
-  ): { addr: { port: number }; finished: Promise<void>; shutdown(): Promise<void> };
+  ): { addr: { port: number }; shutdown(): Promise<void> };
 }
 
 const deno = (globalThis as { Deno?: DenoRuntime }).Deno;
 
 const serveOnDeno = (runtime: DenoRuntime, { fetch, host, port, onError }: ServeOptions): RunningServer => {
-  const cutOff = new AbortController();
   const server = runtime.serve(
     {
       hostname: host,
       port,
-      signal: cutOff.signal,
       // Without it Deno writes a line of its own to standard output, which holds JSON lines only.
       onListen: () => {},
       onError: (error) => {
@@ -155,18 +153,18 @@ const serveOnDeno = (runtime: DenoRuntime, { fetch, host, port, onError }: Serve
   return {
     port: server.addr.port,
     close: (graceMs = DEFAULT_GRACE_MS) => {
-      closed ??= (async () => {
-        const timer = setTimeout(() => cutOff.abort(), graceMs);
-        try {
-          await Promise.race([server.shutdown(), server.finished]);
-        } finally {
-          clearTimeout(timer);
-        }
-      })();
+      // Deno has no way to cut connections off once a shutdown has begun.
+      closed ??= Promise.race([server.shutdown(), after(graceMs)]);
       return closed;
     },
   };
 };
+
+/** Does not keep the process alive. */
+const after = (ms: number): Promise<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, ms).unref();
+  });
 
 const listenError = (cause: unknown, { host, port }: ServeOptions): ListenError => {
   const { code, message } = cause as { code?: unknown; message?: unknown };
