@@ -22,24 +22,24 @@ export interface LogOptions {
  * const log = createLog({ level: "info", service: "scheduler", secrets: [token] });
  * log.info({ jobId: 7 }, "claimed"); // {"level":"info",…,"job_id":7,"msg":"claimed"}
  */
-export const createLog = ({ level, service, secrets, destination }: LogOptions): Log =>
-  pino(
+export const createLog = ({ level, service, secrets, destination }: LogOptions): Log => {
+  const redact = createRedactor(secrets);
+  return pino(
     {
       level,
       base: { service, pid: process.pid },
       timestamp: stdTimeFunctions.isoTime,
-      formatters: {
-        level: (label) => ({ level: label }),
-        bindings: snakeFields,
-        log: snakeFields,
-      },
-      hooks: { streamWrite: createRedactor(secrets) },
+      formatters: { level: (label) => ({ level: label }) },
+      // On the finished line, since it is all that leaves the process: what a message, an error's stack or a child's fields
+      // hold has come together here.
+      hooks: { streamWrite: (line) => `${JSON.stringify(snakeFields(redact(JSON.parse(line)) as object))}\n` },
     },
     destination ?? pino.destination({ dest: 1, sync: true }),
   );
+};
 
 /** Own field names only: what stands inside a value may be a record whose keys are data. */
-const snakeFields = (fields: Record<string, unknown>): Record<string, unknown> =>
+const snakeFields = (fields: object): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(fields).map(([key, value]) => [
       key.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),

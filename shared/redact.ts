@@ -11,10 +11,10 @@ const BY_FORM: readonly [pattern: RegExp, replacement: string][] = [
 ];
 
 /**
- * Makes a function that takes a line of JSON and gives it back without credentials: known secrets (as they are, and as they
- * stand percent-encoded in a URL), fields named like one, and what has the form of one. The line stays valid JSON.
+ * Makes a function that gives back a copy of a JSON value without credentials: known secrets (as they are, and as they stand
+ * in quoted JSON or in a URL), fields named like one, and what has the form of one.
  */
-export const createRedactor = (secrets: readonly string[]): ((line: string) => string) => {
+export const createRedactor = (secrets: readonly string[]): ((value: unknown) => unknown) => {
   const redactText = createTextRedactor(secrets);
 
   const redact = (value: unknown): unknown => {
@@ -31,12 +31,16 @@ export const createRedactor = (secrets: readonly string[]): ((line: string) => s
     );
   };
 
-  return (line) => `${JSON.stringify(redact(JSON.parse(line)))}\n`;
+  return redact;
 };
 
 /** The same for text that is not JSON. */
 export const createTextRedactor = (secrets: readonly string[]): ((text: string) => string) => {
-  const known = [...new Set(secrets.filter((s) => s !== "").flatMap((s) => [s, encodeURIComponent(s)]))]
+  const known = [
+    ...new Set(
+      secrets.filter((s) => s !== "").flatMap((s) => [s, JSON.stringify(s).slice(1, -1), encodeURIComponent(s)]),
+    ),
+  ]
     // A secret that holds another goes first, or its rest would stay behind.
     .sort((a, b) => b.length - a.length);
   return (text) => {
