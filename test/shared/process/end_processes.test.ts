@@ -153,13 +153,7 @@ test("what keeps forking while it is ended is ended with its children", async ()
 
 test("a zombie does not hold up the ending", async () => {
   const { marks, env } = newMarks();
-  const parent = await startScript(
-    "sh -c 'kill -STOP $$' & echo zombie=$!; exec env -i sh -c 'echo ready; exec sleep 60'",
-    { env },
-  );
-  const zombie = parent.pids.zombie!;
-  process.kill(zombie.pid, "SIGKILL");
-  await until(() => readProcess(zombie.pid)?.state === "Z");
+  const zombie = await startZombie(env);
   expect(await endProcesses({ group: zombie, marks, graceMs: 60_000, clock })).toEqual({ ended: 0, survivors: [] });
   expect(readProcess(zombie.pid)?.state).toBe("Z");
 });
