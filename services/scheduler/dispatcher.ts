@@ -1,0 +1,140 @@
+import { isoTime } from "@orchestrator/shared/clock.ts";
+import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
+import { type Claim, type ClaimRules, claimJob } from "@orchestrator/shared/storage/claim_job.ts";
+import { nextDue } from "@orchestrator/shared/storage/next_due.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
+import { ActiveRun } from "./active_runs.ts";
+import { freeBytes } from "./disk_space.ts";
+import { logPathOf } from "./launcher.ts";
+import type { RunContext } from "./run_context.ts";
+
+/** Below this much free space nothing new is claimed: a run that fills the disk takes the others with it. */
+const MIN_FREE_BYTES = 256 * 1024 * 1024;
+
+/** The longest the timer sleeps, in ms: `available_at` is wall-clock time, and somebody may set the clock. */
+const LONGEST_TIMER_MS = 60_000;
+
+/** How soon claiming is tried again after it could not be (disk full, database locked), in ms. */
+const RETRY_MS = 5_000;
+
+/**
+ * Claims jobs and hands them to monitors. It does not poll: it is woken by the write that made a job due or a slot free, and
+ * by one timer for the job that becomes due next.
+ */
+export class Dispatcher {
+  readonly #context: RunContext;
+  readonly #work: (run: ActiveRun) => Promise<void>;
+  readonly #rules: ClaimRules;
+  #unsubscribe: (() => void) | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #claiming: Promise<void> | null = null;
+  #wokenWhileClaiming = false;
+  #running = false;
+
+  /** @param work works a claimed job to its settle; it never rejects. */
+  constructor(context: RunContext, work: (run: ActiveRun) => Promise<void>) {
+    const { config } = context;
+    this.#context = context;
+    this.#work = work;
+    this.#rules = {
+      limits: config.limits,
+      environments: Object.fromEntries(Object.entries(config.repos).map(([name, repo]) => [name, repo.environment])),
+      modelOf: (agent) => agentFor(config.agents, agent)?.model ?? null,
+      logPathOf: (runId) => logPathOf(config.dataDir, runId),
+    };
+  }
+
+  get running(): boolean {
+    return this.#running;
+  }
+
+  start(): void {
+    this.#running = true;
+    this.#unsubscribe = this.#context.storage.onCommitted(({ queueMoved }) => {
+      if (queueMoved) this.wake();
+    });
+    this.wake();
+  }
+
+  /** Stops claiming. Resolves when a claim that was under way has ended; runs go on. */
+  async stop(): Promise<void> {
+    this.#running = false;
+    this.#unsubscribe?.();
+    clearTimeout(this.#timer);
+    await this.#claiming;
+  }
+
+  /** Looks for work now, or once more after the look that is under way. */
+  wake(): void {
+    if (!this.#running) return;
+    if (this.#claiming) {
+      this.#wokenWhileClaiming = true;
+      return;
+    }
+    this.#claiming = this.#claimAll().finally(() => {
+      this.#claiming = null;
+      if (!this.#wokenWhileClaiming) return;
+      this.#wokenWhileClaiming = false;
+      this.wake();
+    });
+  }
+
+  async #claimAll(): Promise<void> {
+    const { log, onFencedOff } = this.#context;
+    clearTimeout(this.#timer);
+    try {
+      while (this.#running && (await this.#hasSpace())) {
+        const claim = await this.#claim();
+        if (claim === null) return await this.#sleepUntilDue();
+        this.#begin(claim);
+      }
+    } catch (error) {
+      if (error instanceof FencedOffError) return onFencedOff(error);
+      log.error({ err: error, retryInMs: RETRY_MS }, "no job could be claimed; trying again");
+      this.#wakeIn(RETRY_MS);
+    }
+  }
+
+  async #claim(): Promise<Claim | null> {
+    const { storage, points } = this.#context;
+    if (storage.tally.jobs().queued === 0) return null;
+    await points.reach("claim.before");
+    return storage.write((tx) => claimJob(tx, this.#rules));
+  }
+
+  /** From its claim on a job has a live launcher: nothing may be awaited before it stands among the active runs. */
+  #begin(claim: Claim): void {
+    const { activeRuns, clock, log } = this.#context;
+    const run = new ActiveRun(claim, clock);
+    activeRuns.add(run);
+    const { job, task } = claim;
+    log.info(
+      { jobId: job.id, runId: claim.run.id, workItemId: task.workItemId, stage: job.stage, attempt: job.attempt },
+      "claimed",
+    );
+    void this.#work(run);
+  }
+
+  async #sleepUntilDue(): Promise<void> {
+    const { storage, clock } = this.#context;
+    const due = await nextDue(storage, isoTime(clock.now()));
+    if (due !== null) this.#wakeIn(Math.max(Date.parse(due) - clock.now(), 1));
+  }
+
+  async #hasSpace(): Promise<boolean> {
+    const { config, log } = this.#context;
+    for (const folder of [config.dataDir, config.workspacesDir, config.reposDir]) {
+      const free = await freeBytes(folder);
+      if (free >= MIN_FREE_BYTES) continue;
+      log.warn({ folder, freeBytes: free, neededBytes: MIN_FREE_BYTES }, "not claiming: too little disk space is free");
+      this.#wakeIn(RETRY_MS);
+      return false;
+    }
+    return true;
+  }
+
+  #wakeIn(ms: number): void {
+    clearTimeout(this.#timer);
+    if (this.#running) this.#timer = setTimeout(() => this.wake(), Math.min(ms, LONGEST_TIMER_MS));
+  }
+}

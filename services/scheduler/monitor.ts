@@ -1,0 +1,171 @@
+import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
+import { findStage, type Stage } from "@orchestrator/shared/pipeline.ts";
+import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import type { ActiveRun } from "./active_runs.ts";
+import type { AgentProcess } from "./agent_process.ts";
+import { type Finalizing, finalizeAgentRun, finalizeCommit } from "./finalizer.ts";
+import { launch, recordAgentStart } from "./launcher.ts";
+import { holdOf, type RunContext } from "./run_context.ts";
+import { openRunLog, type RunLog } from "./run_log.ts";
+import type { Ended, RunResult } from "./run_result.ts";
+import { settleRun } from "./settle.ts";
+import { workWithStager } from "./work_with_stager.ts";
+import { writeSurely } from "./write_surely.ts";
+
+/**
+ * Works one claimed job from its launch to its settle. Never rejects: what goes wrong becomes the run's outcome, and what
+ * nobody foresaw is logged and left to the reaper, which sees neither mark nor monitor any more.
+ */
+export const monitorRun = async (context: RunContext, run: ActiveRun): Promise<void> => {
+  const { activeRuns, liveness, log, points } = context;
+  const { jobId, runId } = holdOf(run);
+  let runLog: RunLog | null = null;
+  try {
+    await points.reach("claim.after", jobId);
+    const finalizing = new FinalizerMark(context, run);
+    const result = await resultOf(run, async () => {
+      runLog = await openRunLog({ path: run.claim.run.logPath!, maxBytes: context.config.logMaxBytes });
+      return work(context, run, runLog, () => finalizing.begin());
+    });
+    await settle(context, run, result, finalizing.begin());
+  } catch (error) {
+    if (error instanceof FencedOffError) context.onFencedOff(error);
+    else
+      log.error(
+        { err: error, jobId, runId },
+        "a run ended in an error that is no outcome; the reaper will take the job",
+      );
+  } finally {
+    liveness.clear(jobId, runId);
+    activeRuns.remove(run);
+    await closeLog(context, run, runLog);
+  }
+};
+
+/** Sets the finalizer-liveness mark, once, and gives what a finalizer works under. */
+class FinalizerMark {
+  readonly #context: RunContext;
+  readonly #run: ActiveRun;
+  #begun: Finalizing | null = null;
+
+  constructor(context: RunContext, run: ActiveRun) {
+    this.#context = context;
+    this.#run = run;
+  }
+
+  begin(): Finalizing {
+    if (this.#begun) return this.#begun;
+    const { liveness } = this.#context;
+    const { jobId, runId } = holdOf(this.#run);
+    const abort = new AbortController();
+    liveness.mark(jobId, { runId, stage: this.#run.claim.job.stage, abort });
+    this.#run.finalizing();
+    this.#begun = {
+      signal: abort.signal,
+      onWait: (waiting) => (waiting ? liveness.hold(jobId, runId) : liveness.resume(jobId, runId)),
+    };
+    return this.#begun;
+  }
+}
+
+const work = async (
+  context: RunContext,
+  run: ActiveRun,
+  log: RunLog,
+  beginFinalizing: () => Finalizing,
+): Promise<RunResult> => {
+  const { job } = run.claim;
+  const stage = findStage(context.config.pipeline, job.stage);
+  if (!stage)
+    throw new ToolError("no_stage", `the pipeline has no stage ${job.stage}: put it back, or cancel the task`);
+  const isStaging = job.stage === STAGING_STAGE && job.agent === STAGING_AGENT && context.config.stagingRunnerEnabled;
+  return isStaging
+    ? workWithStager(context, run, stage, log, beginFinalizing)
+    : workWithAgent(context, run, stage, log, beginFinalizing);
+};
+
+const workWithAgent = async (
+  context: RunContext,
+  run: ActiveRun,
+  stage: Stage,
+  log: RunLog,
+  beginFinalizing: () => Finalizing,
+): Promise<RunResult> => {
+  const launched = await launch(context, run, stage, log);
+  if (launched.kind === "refused") return launched.result;
+  if (launched.kind === "collected") return finalizeCommit(context, run, launched, beginFinalizing());
+
+  const { agent, workspace, place } = launched;
+  run.executing({ kind: "process", pid: agent.pid, started: agent.started });
+  // Synchronously with the exit's being seen: there is no moment at which the process is gone and the job is not marked.
+  agent.onExit(() => beginFinalizing());
+  const end = () => endAgent(context, run, agent, workspace);
+  run.signal.addEventListener("abort", end, { once: true });
+  if (run.signal.aborted) end();
+  await recordAgentStart(context, run, agent).catch((error: unknown) => {
+    if (!run.signal.aborted)
+      run.end({ outcome: "tool_error", class: "not_recorded", reason: `its start could not be recorded: ${error}` });
+  });
+  const exit = await agent.exited;
+  return finalizeAgentRun(context, run, { place, workspace, agent, exit }, beginFinalizing());
+};
+
+const endAgent = (context: RunContext, run: ActiveRun, agent: AgentProcess, workspace: string): void => {
+  const { instanceId, config, clock, log } = context;
+  endProcesses({
+    group: { pid: agent.pid, started: agent.started },
+    marks: { instanceId, runId: run.claim.run.id, folder: workspace },
+    graceMs: config.killGraceMs,
+    clock,
+  }).catch((error: unknown) => log.error({ err: error, runId: run.claim.run.id }, "an agent could not be ended"));
+};
+
+/** Turns what a run was ended by, and what failed around it, into a result. Anything else is a fault of this program. */
+const resultOf = async (run: ActiveRun, work: () => Promise<RunResult>): Promise<RunResult> => {
+  try {
+    return await work();
+  } catch (error) {
+    if (run.phase !== "finalizing" && run.endReason !== null) return ended(run.endReason);
+    if (error instanceof ToolError) return ended({ outcome: "tool_error", class: error.code, reason: error.message });
+    throw error;
+  }
+};
+
+/** What failed before the agent was started, or after its work was collected, does not run it again. */
+const ended = (ending: Pick<Ended, "outcome" | "class" | "reason">): Ended => ({
+  kind: "ended",
+  ...ending,
+  runsAgentAgain: false,
+});
+
+const settle = async (
+  context: RunContext,
+  run: ActiveRun,
+  result: RunResult,
+  finalizing: Finalizing,
+): Promise<void> => {
+  const { log, reaperCounters, stagingCounters } = context;
+  const hold = holdOf(run);
+  const by = run.endReason?.outcome === "interrupted" ? "shutdown" : null;
+  const settlement = await writeSurely(
+    () => settleRun({ ...context, pipeline: context.config.pipeline }, hold.runId, result, by),
+    {
+      what: "settle",
+      log,
+      ...finalizing,
+    },
+  );
+  log.info({ ...hold, result: result.kind, ...settlement }, "settled");
+  if (settlement.kind === "superseded") reaperCounters.settleSuperseded += 1;
+  if (settlement.kind === "settled" && settlement.next === "defer") stagingCounters.deferred += 1;
+};
+
+const closeLog = async ({ log }: RunContext, run: ActiveRun, runLog: RunLog | null): Promise<void> => {
+  try {
+    await runLog?.close();
+  } catch (error) {
+    log.error({ err: error, runId: run.claim.run.id }, "the log of a run could not be written to its end");
+  }
+};

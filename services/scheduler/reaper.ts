@@ -1,0 +1,240 @@
+import { isoTime } from "@orchestrator/shared/clock.ts";
+import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
+import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
+import { isAlive } from "@orchestrator/shared/process/proc_table.ts";
+import { listRunning, type RunningJob } from "@orchestrator/shared/storage/list_running.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
+import type { ActiveRun } from "./active_runs.ts";
+import { findOrphans } from "./orphans.ts";
+import { decide, type JobView, type ReaperAction } from "./reaper_decision.ts";
+import type { RunContext } from "./run_context.ts";
+import type { Ended } from "./run_result.ts";
+import { settleRun } from "./settle.ts";
+
+/**
+ * Looks at every running job from time to time and takes back those that nobody works on any more: nothing that is alive is
+ * reaped, nothing that is dead stays `running`. What to do is decided in `reaper_decision.ts`; here it is done. A sweep costs
+ * what is running, and writes nothing where there is nothing to do.
+ */
+export class Reaper {
+  readonly #context: RunContext;
+  /** Since when a job has been seen without anybody at work on it. */
+  readonly #unownedSince = new Map<number, { runId: number; sinceMs: number }>();
+  readonly #orphanSince = new Map<number, number>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #sweeping: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  constructor(context: RunContext) {
+    this.#context = context;
+  }
+
+  start(): void {
+    const { config, log } = this.#context;
+    if (!config.finalizerLivenessEnabled) {
+      log.warn(
+        "ORCH_FINALIZER_LIVENESS_ENABLED=false: the reaper does not look at finalizer marks and may reap live finalizers",
+      );
+    }
+    this.#schedule();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    await this.#sweeping;
+  }
+
+  /** One look at every running job. Never rejects: an error is logged and counted, and the next sweep runs. */
+  async sweep(): Promise<void> {
+    const { storage, clock, log, reaperCounters: counters, onFencedOff } = this.#context;
+    const began = clock.monotonicMs();
+    try {
+      const running = await listRunning(storage);
+      this.#forgetAllBut(running);
+      for (const job of running) await this.#judge(job);
+      this.#dropMarksWithoutJob(running);
+      counters.orphansKilled += await this.#endOrphans(running);
+    } catch (error) {
+      if (error instanceof FencedOffError) onFencedOff(error);
+      counters.errors += 1;
+      log.error({ err: error }, "a reaper sweep failed; the next one will look again");
+    }
+    counters.sweeps += 1;
+    counters.lastSweepAt = isoTime(clock.now());
+    counters.lastSweepMs = Math.round(clock.monotonicMs() - began);
+  }
+
+  #schedule(): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(() => {
+      this.#sweeping = this.sweep().finally(() => this.#schedule());
+    }, this.#context.config.reaperIntervalMs);
+  }
+
+  async #judge(job: RunningJob): Promise<void> {
+    const { config, liveness, reaperCounters: counters, log } = this.#context;
+    const active = this.#activeRun(job);
+    const { action, dropLeakedMark } = decide(this.#see(job, active), {
+      graceMs: config.reaperGraceMs,
+      finalizerMaxMs: config.finalizerMaxMs,
+      launchTimeoutMs: config.launchTimeoutMs,
+      livenessEnabled: config.finalizerLivenessEnabled,
+    });
+    if (dropLeakedMark) {
+      const mark = liveness.see(job.jobId);
+      if (mark) liveness.clear(job.jobId, mark.runId);
+      counters.leakedMarks += 1;
+      log.warn({ jobId: job.jobId, runId: mark?.runId }, "dropped a finalizer mark whose monitor has ended");
+    }
+    if (action.kind !== "wait") this.#unownedSince.delete(job.jobId);
+    await this.#act(job, active, action);
+  }
+
+  #see(job: RunningJob, active: ActiveRun | undefined): JobView {
+    const { liveness, config } = this.#context;
+    const mark = liveness.see(job.jobId);
+    const agent = agentFor(config.agents, job.agent);
+    const executing = active?.phase === "executing" ? active : undefined;
+    const view: Omit<JobView, "unownedMs"> = {
+      mark: mark === null ? null : { ageMs: mark.ageMs, ownerLive: active !== undefined && mark.runId === job.runId },
+      launcher: active?.phase === "launching" ? { ageMs: active.phaseAgeMs() } : null,
+      monitor: executing
+        ? {
+            workerAlive: isWorkerAlive(executing),
+            ageMs: executing.phaseAgeMs(),
+            silentMs: executing.silentMs(),
+            timeoutMs: agent?.timeoutMs ?? config.jobTimeoutMs,
+            stallMs: agent?.stallTimeoutMs ?? config.stallTimeoutMs,
+          }
+        : null,
+      attemptsLeft: job.attempt < job.maxAttempts,
+    };
+    return { ...view, unownedMs: this.#unownedMs(job) };
+  }
+
+  /** How long the job has been without an owner, if it has none; begins to count at the first sight. */
+  #unownedMs({ jobId, runId }: RunningJob): number | null {
+    const nowMs = this.#context.clock.monotonicMs();
+    const seen = this.#unownedSince.get(jobId);
+    if (seen?.runId === runId) return nowMs - seen.sinceMs;
+    this.#unownedSince.set(jobId, { runId, sinceMs: nowMs });
+    return null;
+  }
+
+  async #act(job: RunningJob, active: ActiveRun | undefined, action: ReaperAction): Promise<void> {
+    const { config, liveness, reaperCounters: counters, log } = this.#context;
+    switch (action.kind) {
+      case "leave":
+      case "wait":
+        return;
+      case "skip_live_finalizer":
+        counters.skippedLiveFinalizer += 1;
+        return;
+      case "end_launch": {
+        const reason = `the launch took longer than ORCH_LAUNCH_TIMEOUT_MS (${config.launchTimeoutMs} ms)`;
+        active?.end({ outcome: "tool_error", class: "launch_timeout", reason });
+        return;
+      }
+      case "end_run": {
+        const reason =
+          action.as === "timed_out"
+            ? `ran longer than its timeout (${Math.round((active?.phaseAgeMs() ?? 0) / 1000)} s)`
+            : `no output for ${Math.round((active?.silentMs() ?? 0) / 1000)} s`;
+        active?.end({ outcome: action.as, class: null, reason });
+        return;
+      }
+      case "expire_finalizer": {
+        const reason = `its finalizer was at work for longer than ORCH_FINALIZER_MAX_MS (${config.finalizerMaxMs} ms)`;
+        liveness.abort(job.jobId, job.runId, new Error(reason));
+        const ending: Ended = {
+          kind: "ended",
+          outcome: "tool_error",
+          class: "finalizer_expired",
+          reason,
+          runsAgentAgain: false,
+        };
+        await this.#takeBack(job, active, ending, "finalizer_expired");
+        counters.finalizerExpired += 1;
+        return;
+      }
+      case "requeue":
+      case "fail": {
+        const reason = `nobody was at work on it for ${config.reaperGraceMs} ms: no process, no monitor, no finalizer`;
+        const runsAgentAgain = job.pid !== null && job.exitCode !== 0;
+        await this.#takeBack(
+          job,
+          active,
+          { kind: "ended", outcome: "failed", class: "lost", reason, runsAgentAgain },
+          "reaper",
+        );
+        log.warn({ jobId: job.jobId, runId: job.runId, action: action.kind }, "reaped a job that nobody worked on");
+        if (action.kind === "requeue") counters.reapedRequeued += 1;
+        else counters.reapedFailed += 1;
+        return;
+      }
+    }
+  }
+
+  /** Settles the run in its place: its own settle, should it still come, finds itself fenced off. */
+  async #takeBack(
+    job: RunningJob,
+    active: ActiveRun | undefined,
+    ending: Ended,
+    by: "reaper" | "finalizer_expired",
+  ): Promise<void> {
+    const { config, activeRuns, liveness } = this.#context;
+    await settleRun({ ...this.#context, pipeline: config.pipeline }, job.runId, ending, by);
+    liveness.clear(job.jobId, job.runId);
+    if (active) activeRuns.remove(active);
+  }
+
+  #activeRun({ jobId, runId }: RunningJob): ActiveRun | undefined {
+    const active = this.#context.activeRuns.get(jobId);
+    return active?.claim.run.id === runId ? active : undefined;
+  }
+
+  #forgetAllBut(running: readonly RunningJob[]): void {
+    const jobs = new Set(running.map((job) => job.jobId));
+    for (const jobId of this.#unownedSince.keys()) if (!jobs.has(jobId)) this.#unownedSince.delete(jobId);
+  }
+
+  /** A mark on a job that is not running, and that no monitor holds, guards nothing. */
+  #dropMarksWithoutJob(running: readonly RunningJob[]): void {
+    const { liveness, activeRuns, reaperCounters, log } = this.#context;
+    const jobs = new Set(running.map((job) => job.jobId));
+    for (const jobId of liveness.jobIds()) {
+      if (jobs.has(jobId) || activeRuns.get(jobId)) continue;
+      const mark = liveness.see(jobId);
+      if (mark) liveness.clear(jobId, mark.runId);
+      reaperCounters.leakedMarks += 1;
+      log.warn({ jobId, runId: mark?.runId }, "dropped a finalizer mark on a job that is not running");
+    }
+  }
+
+  /**
+   * Ends processes of runs that were settled without them: an agent's at once, a staging step's when its stager has had the
+   * grace to tear it down by itself.
+   */
+  async #endOrphans(running: readonly RunningJob[]): Promise<number> {
+    const { instanceId, config, clock, activeRuns, log } = this.#context;
+    const wanted = new Set([...running.map((job) => job.runId), ...activeRuns.all().map((run) => run.claim.run.id)]);
+    const nowMs = clock.monotonicMs();
+    const orphans = findOrphans(instanceId, wanted);
+    const runIds = new Set(orphans.map(({ runId }) => runId));
+    for (const runId of this.#orphanSince.keys()) if (!runIds.has(runId)) this.#orphanSince.delete(runId);
+    let n = 0;
+    for (const { runId, isAgents } of orphans) {
+      const sinceMs = this.#orphanSince.get(runId) ?? nowMs;
+      this.#orphanSince.set(runId, sinceMs);
+      if (!isAgents && nowMs - sinceMs < config.reaperGraceMs) continue;
+      log.warn({ runId }, "ending processes of a run whose job is no longer running");
+      const { ended } = await endProcesses({ marks: { instanceId, runId }, graceMs: config.killGraceMs, clock });
+      n += ended;
+    }
+    return n;
+  }
+}
+
+const isWorkerAlive = ({ worker }: ActiveRun): boolean =>
+  worker !== null && (worker.kind === "stream" || isAlive(worker.pid, worker.started));

@@ -1,0 +1,46 @@
+import type { Clock } from "@orchestrator/shared/clock.ts";
+import type { Config } from "@orchestrator/shared/config/config.ts";
+import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import type { Log } from "@orchestrator/shared/log.ts";
+import type { Points } from "@orchestrator/shared/points.ts";
+import type { JobHold } from "@orchestrator/shared/storage/end_job.ts";
+import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import type { ActiveRun, ActiveRuns } from "./active_runs.ts";
+import type { ReaperCounters, StagingCounters } from "./counters.ts";
+import type { FinalizerLiveness } from "./finalizer_liveness.ts";
+import type { Mirrors } from "./git/mirror.ts";
+
+/** What launcher, monitor, finalizer and reaper work with. Made once, in `scheduler.ts`. */
+export interface RunContext {
+  config: Config;
+  storage: Storage;
+  instanceId: string;
+  clock: Clock;
+  log: Log;
+  points: Points;
+  git: Git;
+  mirrors: Mirrors;
+  activeRuns: ActiveRuns;
+  liveness: FinalizerLiveness;
+  reaperCounters: ReaperCounters;
+  stagingCounters: StagingCounters;
+  /** From 0 to 1. */
+  random: () => number;
+  /** Called when a write or push finds that another scheduler has taken over. */
+  onFencedOff: (error: Error) => void;
+}
+
+/** The three ids by which the tables hold a run to its job and task. */
+export const holdOf = (run: ActiveRun): JobHold => ({
+  jobId: run.claim.job.id,
+  taskId: run.claim.task.id,
+  runId: run.claim.run.id,
+});
+
+/** The commit is this run's, or an earlier one's of the same task: which runs those are, the database knows. */
+export const ownRunOf =
+  (storage: Storage, taskId: number) =>
+  async (runId: number): Promise<boolean> => {
+    const rows = await storage.query("SELECT 1 FROM agent_runs WHERE id = ? AND task_id = ?", [runId, taskId]);
+    return rows.length > 0;
+  };

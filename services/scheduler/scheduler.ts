@@ -1,0 +1,149 @@
+import { mkdir } from "node:fs/promises";
+import { hostname } from "node:os";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
+import type { Config } from "@orchestrator/shared/config/config.ts";
+import { createGit } from "@orchestrator/shared/git/run_git.ts";
+import type { Log } from "@orchestrator/shared/log.ts";
+import type { Points } from "@orchestrator/shared/points.ts";
+import { killLeftovers } from "@orchestrator/shared/process/kill_leftovers.ts";
+import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
+import { listOpenProcesses } from "@orchestrator/shared/storage/list_running.ts";
+import { openStorage } from "@orchestrator/shared/storage/open.ts";
+import { findTask, listTasks } from "@orchestrator/shared/storage/read_tasks.ts";
+import type { Holder } from "@orchestrator/shared/storage/take_lease.ts";
+import { ActiveRuns } from "./active_runs.ts";
+import { createReaperCounters, createStagingCounters } from "./counters.ts";
+import { createTask } from "./create_task.ts";
+import { Dispatcher } from "./dispatcher.ts";
+import { FinalizerLiveness } from "./finalizer_liveness.ts";
+import { createMirrors } from "./git/mirror.ts";
+import { logPathOf } from "./launcher.ts";
+import { monitorRun } from "./monitor.ts";
+import { queueView } from "./queue_view.ts";
+import { Reaper } from "./reaper.ts";
+import { requeueRunningJobs } from "./requeue_running_jobs.ts";
+import type { RunContext } from "./run_context.ts";
+import type { SchedulerApi } from "./scheduler_api.ts";
+import { takeSchedulerLock } from "./scheduler_lock.ts";
+
+export interface SchedulerOptions {
+  config: Config;
+  clock: Clock;
+  log: Log;
+  points: Points;
+  /** From 0 to 1: the jitter of delays. */
+  random: () => number;
+  /** Called when another scheduler has taken over: this process must end. */
+  onFencedOff: (error: Error) => void;
+}
+
+export interface Scheduler {
+  api: SchedulerApi;
+  /** What the parts share; tests look into it. */
+  context: RunContext;
+  reaper: Reaper;
+  /** Stops in the reverse order of the start. Resolves when nothing of it runs any more. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts the scheduler. The order is the contract: lock, epoch, what an earlier process left is ended, its jobs are
+ * requeued, and only then may the reaper look at an empty finalizer registry and the dispatcher claim.
+ */
+export const startScheduler = async (options: SchedulerOptions): Promise<Scheduler> => {
+  const { config, clock, log, points } = options;
+  const holder: Holder = { host: hostname(), pid: process.pid, since: isoTime(clock.now()) };
+  await makeFolders(config);
+
+  const lock = isFileUrl(config.dbUrl) ? await takeSchedulerLock(config.dbUrl) : null;
+  await points.reach("start.locked");
+  const { storage, instanceId } = await openStorage(
+    { url: config.dbUrl, authToken: config.dbAuthToken, synchronous: config.dbSynchronous, clock },
+    holder,
+    isoTime(clock.now() + config.leaseTtlMs),
+  ).catch((error: unknown) => {
+    lock?.release();
+    throw error;
+  });
+  const git = createGit({ instanceId, parentEnv: config.parentEnv, networkConfig: config.gitNetworkConfig });
+  const context: RunContext = {
+    ...options,
+    storage,
+    instanceId,
+    git,
+    mirrors: createMirrors({ git, reposDir: config.reposDir, repos: config.repos }),
+    activeRuns: new ActiveRuns(),
+    liveness: new FinalizerLiveness(clock),
+    reaperCounters: createReaperCounters(),
+    stagingCounters: createStagingCounters(),
+  };
+  const reaper = new Reaper(context);
+  const dispatcher = new Dispatcher(context, (run) => monitorRun(context, run));
+
+  await endLeftovers(context);
+  const requeued = await requeueRunningJobs({ ...context, pipeline: config.pipeline });
+  log.info({ requeued, epoch: storage.epoch, instanceId }, "requeued the jobs that an earlier scheduler left running");
+  await points.reach("start.requeued");
+  reaper.start();
+  await points.reach("start.reaper");
+  dispatcher.start();
+  await points.reach("start.dispatcher");
+
+  return {
+    api: schedulerApi(context, dispatcher, holder),
+    context,
+    reaper,
+    stop: async () => {
+      await dispatcher.stop();
+      await endRuns(context);
+      await reaper.stop();
+      await storage.close();
+      lock?.release();
+    },
+  };
+};
+
+const makeFolders = async (config: Config): Promise<void> => {
+  const folders = [config.dataDir, config.reposDir, config.workspacesDir, dirname(logPathOf(config.dataDir, 0))];
+  if (isFileUrl(config.dbUrl)) folders.push(dirname(fileOfUrl(config.dbUrl)));
+  for (const folder of folders) await mkdir(folder, { recursive: true });
+};
+
+/** Ends what an earlier process of this database left running, at once: agents, and git commands in the mirrors. */
+const endLeftovers = async ({ storage, instanceId, mirrors, config, log }: RunContext): Promise<void> => {
+  const known = (await listOpenProcesses(storage)).map(({ pid, pidStarted }) => ({ pid, started: pidStarted }));
+  const ended = await killLeftovers({ instanceId, known });
+  if (ended > 0) log.warn({ ended }, "ended processes that an earlier scheduler had left running");
+  for (const name of Object.keys(config.repos)) await mirrors.get(name).clearStaleLocks();
+};
+
+/** Gives running agents the drain time, then ends them and waits until every run has been settled. */
+const endRuns = async ({ activeRuns, config, log }: RunContext): Promise<void> => {
+  const reason = "the scheduler was stopped";
+  const interrupt = { outcome: "interrupted", class: "shutdown", reason } as const;
+  for (const run of activeRuns.all()) if (run.phase === "launching") run.end(interrupt);
+  await Promise.race([activeRuns.whenIdle(), sleep(config.drainMs, undefined, { ref: false })]);
+  const left = activeRuns.all();
+  if (left.length > 0)
+    log.info({ runs: left.map((run) => run.claim.run.id) }, "ending runs that were not done in the drain time");
+  for (const run of left) run.end(interrupt);
+  await activeRuns.whenIdle();
+};
+
+const schedulerApi = (context: RunContext, dispatcher: Dispatcher, holder: Holder): SchedulerApi => {
+  const { storage } = context;
+  return {
+    createTask: (input) => createTask(context, input),
+    listTasks: async ({ limit, cursor, ...filter }) => {
+      const tasks = await listTasks(storage, { ...filter, beforeId: cursor, limit: limit + 1 });
+      const page = tasks.slice(0, limit);
+      return { tasks: page, nextCursor: tasks.length > limit ? (page.at(-1)?.id ?? null) : null };
+    },
+    findTask: (key) => findTask(storage, /^\d+$/.test(key) ? { id: Number(key) } : { workItemId: key }),
+    queueView: () => queueView(context, { holder, startedAt: holder.since }),
+    readiness: () =>
+      dispatcher.running ? { ready: true, reasons: [] } : { ready: false, reasons: ["the dispatcher is not running"] },
+  };
+};

@@ -1,0 +1,150 @@
+import { artifactPath, type Stage } from "@orchestrator/shared/pipeline.ts";
+import type { StagingEvent, StagingResult } from "@orchestrator/shared/schemas/staging_run.ts";
+import { recordHead } from "@orchestrator/shared/storage/record_head.ts";
+import { recordStarted } from "@orchestrator/shared/storage/record_run_progress.ts";
+import type { ActiveRun } from "./active_runs.ts";
+import { type Finalizing, finalizeCommit } from "./finalizer.ts";
+import { commitFile } from "./git/commit_file.ts";
+import { findStart, type RunPlace } from "./launcher.ts";
+import { holdOf, type RunContext } from "./run_context.ts";
+import type { RunLog } from "./run_log.ts";
+import { type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
+import { callStager, type StagingAnswer } from "./staging_client.ts";
+import { writeSurely } from "./write_surely.ts";
+
+/** Works a `deploy-staging` job: the stager runs and judges, this side writes its artifact and publishes it. */
+export const workWithStager = async (
+  context: RunContext,
+  run: ActiveRun,
+  stage: Stage,
+  log: RunLog,
+  beginFinalizing: () => Finalizing,
+): Promise<RunResult> => {
+  const { config, storage, mirrors, stagingCounters } = context;
+  const { job, task } = run.claim;
+  const begin = await findStart(context, run, mirrors.get(task.repo));
+  if (begin.kind === "refused") return begin.result;
+  const place: RunPlace = {
+    mirror: mirrors.get(task.repo),
+    stage,
+    start: begin.commit,
+    artifact: artifactPath(stage, task.workItemId),
+  };
+  // The stager reads the commit to test from the task, so a task that begins at this stage needs its head written first.
+  await writeSurely(
+    () =>
+      storage.write(async (tx) => {
+        await recordHead(tx, holdOf(run), begin.commit);
+        await recordStarted(tx, holdOf(run), null, { stage: job.stage, agent: job.agent, commit: begin.commit });
+      }),
+    { what: "started", log: context.log, signal: run.signal },
+  );
+  run.executing({ kind: "stream" });
+  let finalizing: Finalizing | null = null;
+  let begun = false;
+  const answer = await callStager({
+    url: config.stagerUrl,
+    token: config.stagerToken,
+    request: { job_id: job.id, run_id: run.claim.run.id, task_id: task.id },
+    signal: run.signal,
+    onEvent: (event) => {
+      run.sawOutput();
+      log.append(logLine(event));
+      if (event.event === "started") {
+        begun = true;
+        stagingCounters.runs += 1;
+      }
+      // The mark is set before the stream can be seen as closed.
+      if (event.event === "result") finalizing = beginFinalizing();
+    },
+  });
+  count(context, answer, begun);
+  return judge(context, run, place, answer, finalizing ?? beginFinalizing());
+};
+
+const judge = async (
+  context: RunContext,
+  run: ActiveRun,
+  place: RunPlace,
+  answer: StagingAnswer,
+  finalizing: Finalizing,
+): Promise<RunResult> => {
+  switch (answer.kind) {
+    case "unreachable":
+      return {
+        kind: "ended",
+        outcome: "tool_error",
+        class: STAGER_UNREACHABLE,
+        reason: answer.reason,
+        runsAgentAgain: false,
+      };
+    case "refused":
+      return { kind: "deferred", class: "stager_refused", reason: answer.reason };
+    case "lost":
+      return { kind: "deferred", class: "stager_lost", reason: answer.reason };
+    case "result":
+      return fromVerdict(context, run, place, answer.result, finalizing);
+  }
+};
+
+const fromVerdict = async (
+  context: RunContext,
+  run: ActiveRun,
+  place: RunPlace,
+  { verdict, class: toolErrorClass, action, reason, commit, artifact }: StagingResult,
+  finalizing: Finalizing,
+): Promise<RunResult> => {
+  if (verdict === "tool_error") {
+    const kind = action === "block" ? "defers_used_up" : "deferred";
+    return { kind, class: toolErrorClass ?? "unknown", reason };
+  }
+  if (commit !== place.start) {
+    return { kind: "branch_moved", reason: `tested was ${commit}, the branch stands at ${place.start}` };
+  }
+  if (artifact === null || artifact.path !== place.artifact) {
+    const found = artifact === null ? "none" : artifact.path;
+    return {
+      kind: "deferred",
+      class: "stager_lost",
+      reason: `the stager's artifact is ${found}, expected was ${place.artifact}`,
+    };
+  }
+  const { task, job, run: row } = run.claim;
+  const message = `${task.workItemId}: ${job.stage}\n\nStaging run by the staging runner: ${verdict}.\n\nOrchestrator-Run: ${row.id}\n`;
+  const made = await commitFile({
+    git: context.git,
+    mirror: place.mirror,
+    parent: commit,
+    path: artifact.path,
+    content: artifact.content,
+    message,
+    runId: row.id,
+    signal: finalizing.signal,
+  });
+  return finalizeCommit(context, run, { place, commit: made }, finalizing, { runId: row.id, commit });
+};
+
+const count = ({ stagingCounters }: RunContext, answer: StagingAnswer, begun: boolean): void => {
+  if (answer.kind === "unreachable") return;
+  if (!begun) stagingCounters.runs += 1;
+  if (answer.kind !== "result" || answer.result.verdict === "tool_error") stagingCounters.toolError += 1;
+  else stagingCounters[answer.result.verdict] += 1;
+};
+
+const logLine = (event: StagingEvent): string => {
+  switch (event.event) {
+    case "started":
+      return `staging run of ${event.commit} (${event.branch})\n`;
+    case "step": {
+      const seconds = event.duration_ms === undefined ? "" : ` in ${(event.duration_ms / 1000).toFixed(1)} s`;
+      const code = event.exit_code == null ? "" : `, exit code ${event.exit_code}`;
+      return `step ${event.name}: ${event.state}${seconds}${code}${event.reason ? `: ${event.reason}` : ""}\n`;
+    }
+    case "output":
+      return event.text;
+    case "heartbeat":
+      return "";
+    case "result":
+      return `result: ${event.verdict}${event.class ? ` (${event.class})` : ""}: ${event.reason}\n`;
+  }
+};

@@ -1,0 +1,39 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Log } from "@orchestrator/shared/log.ts";
+import { backoffMs } from "@orchestrator/shared/retry_delay.ts";
+import { isPassing } from "@orchestrator/shared/storage/is_passing.ts";
+
+const FIRST_PAUSE_MS = 200;
+const LONGEST_PAUSE_MS = 10_000;
+
+export interface SureWrite {
+  what: string;
+  log: Log;
+  /** Told when the wait begins and when it has ended: time spent waiting for the database is nobody's work. */
+  onWait?: (waiting: boolean) => void;
+  signal?: AbortSignal;
+}
+
+/**
+ * Writes what has happened, however long the database cannot be written (locked, unreachable, disk full): work that
+ * succeeded is never recorded as failed because recording failed. `write` must read before it writes, since an earlier try
+ * may have been committed.
+ * @throws what will not pass by waiting, and the signal's reason once it is aborted.
+ */
+export const writeSurely = async <T>(write: () => Promise<T>, { what, log, onWait, signal }: SureWrite): Promise<T> => {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      const pauseMs = backoffMs(tries, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+      log.error({ err: error, what, tries, retryInMs: pauseMs }, "the database cannot be written; trying again");
+      onWait?.(true);
+      try {
+        await sleep(pauseMs, undefined, signal ? { signal } : undefined);
+      } finally {
+        onWait?.(false);
+      }
+    }
+  }
+};
