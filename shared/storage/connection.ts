@@ -27,6 +27,9 @@ export interface ConnectionOptions {
 
 export const isFileUrl = (url: string): boolean => url.startsWith("file:");
 
+/** The path of a `file:` URL of a database. */
+export const fileOfUrl = (url: string): string => url.replace(/^file:(\/\/(?=\/))?/, "").replace(/\?.*$/, "");
+
 const isBusy = (error: unknown): boolean =>
   error instanceof LibsqlError && (error.code.startsWith("SQLITE_BUSY") || error.code.startsWith("SQLITE_LOCKED"));
 

@@ -1,6 +1,6 @@
 import { access } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
-import { Connection, isFileUrl } from "./connection.ts";
+import { Connection, fileOfUrl, isFileUrl } from "./connection.ts";
 import { countOnce } from "./count_once.ts";
 import { migrate } from "./migrate.ts";
 import { Storage } from "./storage.ts";
@@ -65,7 +65,7 @@ export class DatabaseMissingError extends Error {
  */
 export const openReadOnly = async (url: string, authToken: string | null): Promise<Connection> => {
   if (isFileUrl(url)) {
-    const path = url.replace(/^file:(\/\/)?/, "").replace(/\?.*$/, "");
+    const path = fileOfUrl(url);
     await access(path).catch((error: NodeJS.ErrnoException) => {
       throw error.code === "ENOENT" ? new DatabaseMissingError(path) : error;
     });

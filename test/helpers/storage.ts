@@ -1,0 +1,30 @@
+import { join } from "node:path";
+import type { Clock } from "@orchestrator/shared/clock.ts";
+import { isoTime, systemClock } from "@orchestrator/shared/clock.ts";
+import { openStorage } from "@orchestrator/shared/storage/open.ts";
+import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import { onTestFinished } from "vitest";
+import { tempFolder } from "./temp_folder.ts";
+
+export interface OpenedStorage {
+  storage: Storage;
+  instanceId: string;
+  path: string;
+  url: string;
+}
+
+/** A storage on a real file, closed when the test has finished. */
+export const openTestStorage = async (
+  options: { path?: string; clock?: Clock; busyLimitMs?: number } = {},
+): Promise<OpenedStorage> => {
+  const path = options.path ?? join(await tempFolder(), "orchestrator.db");
+  const url = `file:${path}`;
+  const clock = options.clock ?? systemClock;
+  const { storage, instanceId } = await openStorage(
+    { url, authToken: null, synchronous: "FULL", clock, busyLimitMs: options.busyLimitMs ?? 30_000 },
+    { host: "test", pid: process.pid, since: isoTime(clock.now()) },
+    isoTime(clock.now() + 15_000),
+  );
+  onTestFinished(() => storage.close());
+  return { storage, instanceId, path, url };
+};

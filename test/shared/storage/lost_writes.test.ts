@@ -1,0 +1,72 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { promisify } from "node:util";
+import { StorageBusyError } from "@orchestrator/shared/storage/connection.ts";
+import { expect, test } from "vitest";
+import { insertTaskWithJob } from "../../helpers/insert.ts";
+import { projectRoot, runtimeArgv } from "../../helpers/runtime.ts";
+import { openTestStorage } from "../../helpers/storage.ts";
+
+/** Starts a foreign program that holds the write lock, and waits until it has it. */
+const holdWriteLock = async (path: string, holdMs: number): Promise<ChildProcess> => {
+  const [command, ...args] = runtimeArgv("test/helpers/hold_write_lock.ts");
+  const child = spawn(command, [...args, path, String(holdMs)], {
+    cwd: projectRoot,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await once(child.stdout!, "data");
+  return child;
+};
+
+const readByAnotherProcess = async (path: string): Promise<string[]> => {
+  const [command, ...args] = runtimeArgv("test/helpers/count_rows.ts");
+  const { stdout } = await promisify(execFile)(command, [...args, path], { cwd: projectRoot });
+  return JSON.parse(stdout) as string[];
+};
+
+test("every acknowledged write is in the file, although a foreign program held the lock longer than the driver waits", async () => {
+  const { storage, path } = await openTestStorage();
+  await insertTaskWithJob(storage, { workItemId: "before" });
+  const holder = await holdWriteLock(path, 1500);
+  const ended = once(holder, "exit");
+
+  const ids = Array.from({ length: 20 }, (_, i) => `during-${i}`);
+  const acknowledged: string[] = [];
+  await Promise.all(
+    ids.map(async (workItemId) => {
+      await insertTaskWithJob(storage, { workItemId });
+      acknowledged.push(workItemId);
+    }),
+  );
+  await ended;
+  await insertTaskWithJob(storage, { workItemId: "after" });
+
+  expect(acknowledged).toEqual(ids);
+  expect(await readByAnotherProcess(path)).toEqual(["before", ...ids, "after"]);
+});
+
+test("a write that never gets the lock is refused as busy and leaves nothing; the next one is kept", async () => {
+  const { storage, path } = await openTestStorage({ busyLimitMs: 300 });
+  const holder = await holdWriteLock(path, 60_000);
+  const refused = insertTaskWithJob(storage, { workItemId: "refused" });
+  await expect(refused).rejects.toBeInstanceOf(StorageBusyError);
+  const ended = once(holder, "exit");
+  holder.kill("SIGKILL");
+  await ended;
+  await insertTaskWithJob(storage, { workItemId: "kept" });
+  expect(await readByAnotherProcess(path)).toEqual(["kept"]);
+});
+
+test("foreign keys, WAL and synchronous=FULL are set again after the connection was replaced", async () => {
+  const { storage, path } = await openTestStorage();
+  const holder = await holdWriteLock(path, 400);
+  const ended = once(holder, "exit");
+  await insertTaskWithJob(storage, { workItemId: "through-the-lock" });
+  await ended;
+  const pragmas = await storage.write(async (tx) => [
+    ...(await tx.query("PRAGMA foreign_keys")),
+    ...(await tx.query("PRAGMA journal_mode")),
+    ...(await tx.query("PRAGMA synchronous")),
+  ]);
+  expect(pragmas).toEqual([{ foreignKeys: 1 }, { journalMode: "wal" }, { synchronous: 2 }]);
+});
