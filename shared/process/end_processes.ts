@@ -1,5 +1,4 @@
 import type { Clock } from "../clock.ts";
-import { systemClock } from "../clock.ts";
 import { findMatching, groupMatcher, type Marks, type Matcher, marksMatcher, protectedPids } from "./find_processes.ts";
 import { isAlive, isRunning, type ProcessId, readProcess } from "./proc_table.ts";
 
@@ -128,7 +127,8 @@ const killGroup = (group: ProcessId): void => {
   if (members.length > 0 && !members.some(({ pid }) => spared.has(pid))) kill(-group.pid, "SIGKILL");
 };
 
-const end = async (matches: Matcher, options: Omit<EndOptions, "marks">): Promise<EndResult> => {
+/** The same as `endProcesses` for whatever `matches` finds. */
+export const endMatching = async (matches: Matcher, options: Omit<EndOptions, "marks">): Promise<EndResult> => {
   const seen: Seen = new Map();
   const gone = options.graceMs > 0 && (await endGently(matches, seen, options));
   if (!gone) await endHard(matches, seen, options.group, options.clock);
@@ -144,25 +144,5 @@ const end = async (matches: Matcher, options: Omit<EndOptions, "marks">): Promis
 export const endProcesses = async ({ marks, ...options }: EndOptions): Promise<EndResult> => {
   const isMarked = marksMatcher(marks);
   const isMember = options.group === undefined ? () => false : groupMatcher(options.group);
-  return end((entry) => isMember(entry) || isMarked(entry), options);
-};
-
-/**
- * Ends with SIGKILL what an earlier process left: the groups of the `known` leaders that are still the same processes,
- * and whatever carries the instance's mark. `except` is never signalled.
- */
-export const killLeftovers = async (options: {
-  instanceId: string;
-  known: readonly ProcessId[];
-  except?: number;
-  clock?: Clock;
-}): Promise<EndResult> => {
-  const isMarked = marksMatcher({ instanceId: options.instanceId });
-  // A pid from an old row counts only while its leader is there to prove it (as a zombie, too).
-  const groups = options.known
-    .filter(({ pid, started }) => readProcess(pid)?.started === started)
-    .map((leader) => groupMatcher(leader));
-  const matches: Matcher = (entry) =>
-    entry.pid !== options.except && (groups.some((isMember) => isMember(entry)) || isMarked(entry));
-  return end(matches, { graceMs: 0, clock: options.clock ?? systemClock });
+  return endMatching((entry) => isMember(entry) || isMarked(entry), options);
 };

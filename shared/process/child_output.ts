@@ -1,0 +1,61 @@
+import { type ChildProcess, execFile } from "node:child_process";
+import { closeSync, constants, openSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { promisify } from "node:util";
+
+/** Where a child's standard output and error go, and how they are read. */
+export interface ChildOutput {
+  /** For both the second and the third place of `stdio`. */
+  stdio: "pipe" | number;
+  /** To be called right after the spawn: what the child writes, in one stream or two, which end when its last writer has gone. */
+  streams(child: ChildProcess): Readable[];
+  /** To be called instead where the spawn failed. */
+  abandon(): void;
+}
+
+/**
+ * Node makes a child's `pipe` a socket, and a socket cannot be opened by name: `echo x > /dev/stderr` fails in a script, and
+ * a server that logs to /dev/stdout does not start. Deno makes real pipes.
+ */
+const PIPES_ARE_SOCKETS = !("deno" in process.versions);
+
+/**
+ * Output of a child that it can also open as `/dev/stdout` and `/dev/stderr`, as it could under a shell. Under Node both go
+ * through one pipe, in the order in which they were written.
+ * @throws where the temporary directory takes no named pipe (`mkfifo`).
+ */
+export const openChildOutput = async (): Promise<ChildOutput> => (PIPES_ARE_SOCKETS ? openPipe() : OWN_PIPES);
+
+const OWN_PIPES: ChildOutput = {
+  stdio: "pipe",
+  streams: (child) => [child.stdout!, child.stderr!],
+  abandon: () => {},
+};
+
+const openPipe = async (): Promise<ChildOutput> => {
+  const folder = await mkdtemp(join(tmpdir(), "orchestrator-output-"));
+  try {
+    const path = join(folder, "pipe");
+    await promisify(execFile)("mkfifo", ["-m", "600", path]);
+    // The reader first and without waiting: a writer could not be opened without one, nor the reader without a writer.
+    const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const writer = openSync(path, constants.O_WRONLY);
+    return {
+      stdio: writer,
+      streams: () => {
+        closeSync(writer);
+        return [new Socket({ fd: reader, readable: true, writable: false })];
+      },
+      abandon: () => {
+        closeSync(writer);
+        closeSync(reader);
+      },
+    };
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+};
