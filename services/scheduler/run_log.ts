@@ -1,0 +1,116 @@
+import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import { BoundedFile } from "./bounded_file.ts";
+
+/** With more than this waiting for the disk, whoever appends should wait. */
+const HIGH_WATER_BYTES = 1024 * 1024;
+
+/** The log of one run: a bounded file that can be read while it is written. */
+export interface RunLog {
+  readonly path: string;
+  /** What kept the log from being written; from then on whatever is appended is dropped, and nobody has to wait. */
+  readonly failed: ToolError | null;
+  /**
+   * Takes any bytes, or text, and never throws. False: the disk is behind, and the next bytes had better wait for
+   * `drained()`. After `close()` nothing is taken any more.
+   */
+  append(chunk: Uint8Array | string): boolean;
+  /** Resolves when the disk has caught up, or the log has failed. */
+  drained(): Promise<void>;
+  /**
+   * Writes what is waiting and closes the file. Calling it again gives the same promise.
+   * @throws {ToolError} what `failed` holds.
+   */
+  close(): Promise<void>;
+}
+
+const toolError = (path: string, error: unknown): ToolError => {
+  const code = String((error as NodeJS.ErrnoException).code);
+  const kind = ["ENOSPC", "EDQUOT", "EFBIG"].includes(code) ? "no_space" : "run_log";
+  return new ToolError(kind, `the log ${path} could not be written: ${(error as Error).message}`, { cause: error });
+};
+
+/**
+ * Opens the log of a run, empty; its folder is made.
+ * @param maxBytes the size that the file never exceeds (`ORCH_LOG_MAX_BYTES`).
+ * @throws {ToolError} `no_space`, or `run_log` for any other reason.
+ */
+export const openRunLog = async ({ path, maxBytes }: { path: string; maxBytes: number }): Promise<RunLog> => {
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    return new FileRunLog(path, await BoundedFile.open(path, maxBytes));
+  } catch (error) {
+    if (error instanceof RangeError) throw error;
+    throw toolError(path, error);
+  }
+};
+
+class FileRunLog implements RunLog {
+  readonly path: string;
+  readonly #file: BoundedFile;
+  #failed: ToolError | null = null;
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+  /** Set while something is being written; resolves when nothing is waiting any more. */
+  #writing: Promise<void> | null = null;
+  #closed: Promise<void> | null = null;
+
+  constructor(path: string, file: BoundedFile) {
+    this.path = path;
+    this.#file = file;
+  }
+
+  get failed(): ToolError | null {
+    return this.#failed;
+  }
+
+  append(chunk: Uint8Array | string): boolean {
+    if (this.#failed !== null || this.#closed !== null) return true;
+    const bytes = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    this.#writing ??= this.#writeAll();
+    return this.#waitingBytes < HIGH_WATER_BYTES;
+  }
+
+  async drained(): Promise<void> {
+    await this.#writing;
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #writeAll(): Promise<void> {
+    try {
+      while (this.#waiting.length > 0) {
+        const batch = this.#waiting;
+        this.#waiting = [];
+        this.#waitingBytes = 0;
+        for (const bytes of joined(batch)) await this.#file.write(bytes);
+      }
+    } catch (error) {
+      this.#failed = toolError(this.path, error);
+      this.#waiting = [];
+      this.#waitingBytes = 0;
+    } finally {
+      this.#writing = null;
+    }
+  }
+
+  async #close(): Promise<void> {
+    await this.#writing;
+    try {
+      await this.#file.close();
+    } catch (error) {
+      this.#failed ??= toolError(this.path, error);
+    }
+    if (this.#failed !== null) throw this.#failed;
+  }
+}
+
+/** Many small chunks as one write; what is large already is not copied. */
+const joined = (chunks: Uint8Array[]): Uint8Array[] =>
+  chunks.every((chunk) => chunk.length < HIGH_WATER_BYTES) ? [Buffer.concat(chunks)] : chunks;
