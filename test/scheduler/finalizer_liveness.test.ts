@@ -1,0 +1,85 @@
+import { readFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+import { FinalizerLiveness } from "../../services/scheduler/finalizer_liveness.ts";
+import { FakeClock } from "../helpers/fake_clock.ts";
+
+const setup = () => {
+  const clock = new FakeClock("2026-01-01T00:00:10.700Z");
+  const liveness = new FinalizerLiveness(clock);
+  const mark = (jobId: number, runId: number) => {
+    const abort = new AbortController();
+    liveness.mark(jobId, { runId, stage: "review", abort });
+    return abort;
+  };
+  return { clock, liveness, mark };
+};
+
+test("it imports nothing", async () => {
+  const source = await readFile(new URL("../../services/scheduler/finalizer_liveness.ts", import.meta.url), "utf8");
+  expect(source).not.toMatch(/^\s*(import|export .* from)|require\(|import\(/m);
+});
+
+test("it begins empty and shows what is marked as the contract has it", () => {
+  const { liveness, mark } = setup();
+  expect(liveness.snapshot()).toEqual({});
+  mark(7, 9);
+  expect(liveness.snapshot()).toEqual({ "7": { run_id: 9, stage: "review", started_ts: 1767225610 } });
+  expect(liveness.jobIds()).toEqual([7]);
+  liveness.clear(7, 9);
+  expect(liveness.snapshot()).toEqual({});
+});
+
+test("a clear takes away only the mark of the run that it names", () => {
+  const { liveness, mark } = setup();
+  mark(7, 9);
+  mark(7, 10);
+  expect(liveness.clear(7, 9)).toBe(false);
+  expect(liveness.see(7)?.runId).toBe(10);
+  expect(liveness.clear(7, 10)).toBe(true);
+  expect(liveness.clear(7, 10)).toBe(false);
+});
+
+test("ages go by the monotonic clock: an hour on the wall either way changes nothing", () => {
+  const { clock, liveness, mark } = setup();
+  mark(7, 9);
+  clock.advance(1_000);
+  clock.setWall(clock.now() + 3_600_000);
+  expect(liveness.see(7)).toEqual({ runId: 9, ageMs: 1_000 });
+  clock.setWall(clock.now() - 7_200_000);
+  expect(liveness.see(7)).toEqual({ runId: 9, ageMs: 1_000 });
+});
+
+test("time on hold does not count, however often it is held", () => {
+  const { clock, liveness, mark } = setup();
+  mark(7, 9);
+  clock.advance(100);
+  liveness.hold(7, 9);
+  clock.advance(5_000);
+  liveness.hold(7, 9);
+  clock.advance(5_000);
+  expect(liveness.see(7)?.ageMs).toBe(100);
+  liveness.resume(7, 9);
+  liveness.resume(7, 9);
+  clock.advance(50);
+  expect(liveness.see(7)?.ageMs).toBe(150);
+  liveness.hold(7, 8);
+  clock.advance(50);
+  expect(liveness.see(7)?.ageMs).toBe(200);
+});
+
+test("an abort reaches the finalizer of the run that it names, and no other", () => {
+  const { liveness, mark } = setup();
+  const abort = mark(7, 9);
+  expect(liveness.abort(7, 8, new Error("other"))).toBe(false);
+  expect(liveness.abort(8, 9, new Error("other"))).toBe(false);
+  expect(abort.signal.aborted).toBe(false);
+  expect(liveness.abort(7, 9, new Error("hung"))).toBe(true);
+  expect(abort.signal.reason).toEqual(new Error("hung"));
+});
+
+test("nothing that is asked of a job without a mark throws", () => {
+  const { liveness } = setup();
+  liveness.hold(1, 1);
+  liveness.resume(1, 1);
+  expect([liveness.clear(1, 1), liveness.see(1), liveness.abort(1, 1, new Error("x"))]).toEqual([false, null, false]);
+});
