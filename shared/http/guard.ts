@@ -49,11 +49,16 @@ export const guard = ({ token, openPaths }: GuardOptions): MiddlewareHandler<Htt
 
 /** True for the names under which a machine reaches itself; the port may be another one's (a tunnel). */
 export const isLoopbackHost = (host: string): boolean => {
-  const url = parseUrl(`http://${host}`);
-  if (url === null || url.host === "" || url.username !== "" || url.password !== "" || url.pathname !== "/")
-    return false;
-  const name = url.hostname;
-  return name === "localhost" || name.endsWith(".localhost") || name === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(name);
+  // Nothing but a name or address and a port, or what the URL parser makes of it is not what was said.
+  const url = /^[A-Za-z0-9.:[\]-]+$/.test(host) ? parseUrl(`http://${host}`) : null;
+  if (url === null) return false;
+  const { hostname } = url;
+  return (
+    hostname === "localhost" ||
+    hostname.endsWith(".localhost") ||
+    hostname === "[::1]" ||
+    /^127\.\d+\.\d+\.\d+$/.test(hostname)
+  );
 };
 
 /** True where the page that sent the request was served by the host that it now asks. */

@@ -1,7 +1,8 @@
 import * as v from "valibot";
 import type { InputError } from "./problem.ts";
 
-const MAX_NAME_LENGTH = 80;
+/** What is said of an unknown field repeats no more of its name. */
+export const MAX_NAME_LENGTH = 80;
 
 export type InputResult<T> = { kind: "ok"; value: T } | { kind: "invalid"; errors: InputError[] };
 
@@ -27,6 +28,7 @@ const describe = (issue: v.BaseIssue<unknown>): string => {
     case "max_length":
       return `must be at most ${requirement} characters long`;
     case "min_length":
+      if (requirement === 1) return "must not be empty";
       return `must be at least ${requirement} characters long`;
     case "max_value":
       return `must be at most ${requirement}`;

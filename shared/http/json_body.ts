@@ -19,6 +19,8 @@ export const jsonBody = <S extends v.GenericSchema>(schema: S) => {
   > = async (c, next) => {
     const body = await readJson(c.req.raw, c);
     if (body.kind === "refused") return body.response;
+    // Every body here is an object, and to a schema whose fields are all optional a list would be one too.
+    if (Array.isArray(body.value)) return invalidInput([{ path: "", message: "must be a JSON object" }]);
     const input = parseInput(schema, body.value);
     if (input.kind === "invalid") return invalidInput(input.errors);
     c.req.addValidatedData("json", input.value as object);
@@ -31,7 +33,13 @@ type JsonReading = { kind: "json"; value: unknown } | { kind: "refused"; respons
 
 const readJson = async (request: Request, c: Context<HttpEnv>): Promise<JsonReading> => {
   const refuse = (response: Response): JsonReading => ({ kind: "refused", response });
-  const tooLarge = () => refuse(problem("body_too_large", `The body may have at most ${MAX_BODY_BYTES} bytes.`));
+  const tooLarge = () =>
+    refuse(
+      problem("body_too_large", `The body may have at most ${MAX_BODY_BYTES} bytes.`, {
+        // The rest of the body is not read, so the connection serves no further request.
+        headers: { connection: "close" },
+      }),
+    );
 
   if (Number(request.headers.get("content-length") ?? 0) > MAX_BODY_BYTES) return tooLarge();
   const mediaType = (request.headers.get("content-type") ?? "").split(";")[0]!.trim();

@@ -28,7 +28,7 @@ export const requestContext = ({ log, clock }: { log: Log; clock: Clock }): Midd
     c.header("x-frame-options", "DENY");
     if (!c.res.headers.has("cache-control")) c.header("cache-control", "no-store");
     const { status } = c.res;
-    const quiet = c.req.method === "GET" && status < 400;
+    const quiet = (c.req.method === "GET" || c.req.method === "HEAD") && status < 400;
     requestLog[status >= 500 ? "warn" : quiet ? "debug" : "info"](
       { method: c.req.method, path: c.req.path, status, duration_ms: Math.round(clock.monotonicMs() - startedMs) },
       "request",

@@ -13,6 +13,7 @@ const branchName = v.pipe(
     (name) => new TextEncoder().encode(name).length <= MAX_BRANCH_BYTES,
     `must be at most ${MAX_BRANCH_BYTES} bytes long`,
   ),
+  v.description("What `git check-ref-format --branch` accepts, at most 240 bytes."),
 );
 
 /** The body of `POST /tasks`. What needs the configuration to judge (repository, stage, default branch) is judged later. */
