@@ -7,10 +7,12 @@ import { afterEach, describe, expect, test } from "vitest";
 
 const running: RunningServer[] = [];
 const sockets: Socket[] = [];
+const children: ChildProcess[] = [];
 const errors: unknown[] = [];
 
 afterEach(async () => {
   for (const socket of sockets.splice(0)) socket.destroy();
+  for (const child of children.splice(0)) child.kill("SIGKILL");
   await Promise.all(running.splice(0).map((server) => server.close(0)));
   errors.length = 0;
 });
@@ -209,6 +211,7 @@ describe("signals", () => {
   const startProgram = (...args: string[]): { child: ChildProcess; nextLine: () => Promise<string> } => {
     const runtime = "Deno" in globalThis ? ["run", "-A"] : ["--import", "tsx"];
     const child = spawn(process.execPath, [...runtime, program, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+    children.push(child);
     let text = "";
     let wake = (): void => {};
     child.stdout!.on("data", (data) => {
@@ -235,6 +238,7 @@ describe("signals", () => {
     async (signal) => {
       const { child, nextLine } = startProgram("exit");
       expect(await nextLine()).toBe("ready");
+      // Under Deno, child.kill() makes the child's exit look like a death by that signal, whatever it was.
       process.kill(child.pid!, signal);
       expect(await nextLine()).toBe(`stopping ${signal}`);
       expect(await once(child, "exit")).toEqual([3, null]);
