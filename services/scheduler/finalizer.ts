@@ -1,16 +1,17 @@
 import { readGate } from "@orchestrator/shared/artifact.ts";
+import { MAX_ARTIFACT_BYTES } from "@orchestrator/shared/frontmatter.ts";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
-import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import { recordExited } from "@orchestrator/shared/storage/record_run_progress.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { AgentExit, AgentProcess } from "./agent_process.ts";
 import { classifyExit } from "./classify_exit.ts";
-import { judgeStage } from "./gates.ts";
-import { collectWork, keepWork } from "./git/collect.ts";
+import { type Judgement, judgeStage } from "./gates.ts";
+import { wipRef } from "./git/keep_work.ts";
 import { publishCommit } from "./git/publish.ts";
-import { movedByOthers, type RunPlace } from "./launcher.ts";
 import { holdOf, ownRunOf, type RunContext } from "./run_context.ts";
+import { movedByOthers, type RunPlace } from "./run_place.ts";
 import type { Ended, RunResult } from "./run_result.ts";
+import { collect, keep } from "./run_work.ts";
 import { writeSurely } from "./write_surely.ts";
 
 /** What a finalizer works under: its mark is held in the registry for as long as it runs. */
@@ -21,6 +22,14 @@ export interface Finalizing {
   onWait: (waiting: boolean) => void;
 }
 
+/** Work in the mirror that is to be judged and published. */
+export interface CollectedWork {
+  place: RunPlace;
+  commit: string;
+  /** Set where the staging runner wrote the artifact: it must be of this very run and of the commit that was tested. */
+  testedBy?: { runId: number; commit: string };
+}
+
 /**
  * Makes of an exited agent a result: ends what it left running, records its exit, collects its work, reads the gate from the
  * commit, and publishes. The settle is the caller's.
@@ -28,109 +37,120 @@ export interface Finalizing {
 export const finalizeAgentRun = async (
   context: RunContext,
   run: ActiveRun,
-  work: { place: RunPlace; workspace: string; agent: AgentProcess; exit: AgentExit },
+  { place, workspace, agent, exit }: { place: RunPlace; workspace: string; agent: AgentProcess; exit: AgentExit },
   finalizing: Finalizing,
 ): Promise<RunResult> => {
-  const { points, log } = context;
+  const { points, log, config, storage } = context;
   const { job } = run.claim;
   await points.reach("exit.seen", job.id);
-  await endLeftovers(context, run, work.workspace, work.agent);
-  const write = () => context.storage.write((tx) => recordExited(tx, holdOf(run), work.exit));
+  const { survivors } = await agent.end(config.killGraceMs);
+  if (survivors.length > 0) log.error({ ...holdOf(run), survivors }, "processes of a run could not be ended");
+  const write = () => storage.write((tx) => recordExited(tx, holdOf(run), exit));
   await writeSurely(write, { what: "exited", log, ...finalizing });
 
-  const ended = endingOf(run, work.exit);
+  const work = { place, workspace, author: run.claim.run };
+  const ended = endingOf(run, exit);
   if (ended !== null) {
-    await keep(context, run, work, finalizing.signal);
+    await keep(context, work, finalizing);
     return ended;
   }
   await points.reach("collect.before", job.id);
-  const collected = await collectWork({
-    ...collecting(context, run, work, finalizing.signal),
-    artifact: work.place.artifact,
-  });
+  const collected = await collect(context, run, work, finalizing);
   await points.reach("collect.after", job.id);
-  if (collected.kind !== "collected") {
-    await keep(context, run, work, finalizing.signal);
-    return failed(
-      collected.kind === "not_descended" ? notDescended(collected.tip, work.place.start) : collected.reason,
-    );
+  switch (collected.kind) {
+    case "collected":
+      return finalizeCommit(context, run, { place, commit: collected.commit }, finalizing);
+    case "not_descended":
+      await keep(context, work, finalizing);
+      return failed(
+        `the work ends in ${collected.tip}, which does not descend from ${place.start}, where the run started: ` +
+          "history must be added to, not rewritten",
+      );
+    case "unreadable":
+      await keep(context, work, finalizing);
+      return failed(collected.reason);
   }
-  return finalizeCommit(context, run, { place: work.place, commit: collected.commit }, finalizing);
 };
 
-/** Reads the gate from a collected commit and publishes it; also the way in for work that an earlier run had collected. */
+/** Reads the gate from collected work and publishes it; also the way in for work that an earlier run had finished. */
 export const finalizeCommit = async (
   context: RunContext,
   run: ActiveRun,
-  { place, commit }: { place: RunPlace; commit: string },
+  work: CollectedWork,
   finalizing: Finalizing,
-  /** Set where the staging runner wrote the artifact: it must be of this very run and of the commit that was tested. */
-  testedBy?: { runId: number; commit: string },
 ): Promise<RunResult> => {
-  const { git, points, storage } = context;
-  const { task, job } = run.claim;
-  const { mirror, stage, start, artifact } = place;
-  const { signal } = finalizing;
-
-  const file = await readCommittedFile(git, mirror.gitDir, commit, artifact, { signal });
-  const reading = readGate(file, { workItemId: task.workItemId, stage, ...testedBy });
-  const base = `refs/remotes/origin/${task.baseBranch}`;
-  const judgement = judgeStage({
-    stage,
-    workItemId: task.workItemId,
-    reading,
-    changedPaths: await mirror.changedPaths(start, commit, { signal }),
-    differsFromBase: stage.writes === "code" && (await differsFromBase(mirror, base, commit, signal)),
-  });
-  await points.reach("gate.read", job.id);
+  const { mirror } = work.place;
+  const { commit } = work;
+  const judgement = await judge(context, run, work, finalizing.signal);
+  await context.points.reach("gate.read", run.claim.job.id);
   if (judgement.kind === "failed_attempt") {
-    await mirror.updateRef(`refs/orchestrator/wip/${run.claim.run.id}`, commit, null);
+    await mirror.exclusive(() => mirror.updateRef(wipRef(run.claim.run.id), commit, null), finalizing);
     return failed(judgement.reason);
   }
+  return publish(context, run, work, judgement, finalizing);
+};
 
-  const published = await mirror.exclusive(
-    () =>
-      publishCommit({
-        git,
-        mirror,
-        branch: task.branch,
-        commit,
-        head: task.head,
-        start,
-        fence: () => storage.checkFence(),
-        ownRun: ownRunOf(storage, task.id),
-        signal,
-        points,
-      }),
-    finalizing,
-  );
+const judge = async (
+  { git }: RunContext,
+  run: ActiveRun,
+  { place, commit, testedBy }: CollectedWork,
+  signal: AbortSignal,
+): Promise<Judgement> => {
+  const { mirror, stage, start, artifact } = place;
+  const { workItemId, baseBranch } = run.claim.task;
+  const file = await readCommittedFile(git, mirror.gitDir, commit, artifact, { maxBytes: MAX_ARTIFACT_BYTES, signal });
+  return judgeStage({
+    stage,
+    workItemId,
+    reading: readGate(file, { workItemId, stage, ...testedBy }),
+    changedPaths: await mirror.changedPaths(start, commit, { signal }),
+    differsFromBase: stage.writes === "code" && (await differsFromBase(place, baseBranch, commit, signal)),
+  });
+};
+
+const publish = async (
+  { git, storage, points }: RunContext,
+  run: ActiveRun,
+  { place, commit }: CollectedWork,
+  judgement: Exclude<Judgement, { kind: "failed_attempt" }>,
+  finalizing: Finalizing,
+): Promise<RunResult> => {
+  const { mirror, start, stage, artifact } = place;
+  const { branch, head, id } = run.claim.task;
+  const options = {
+    ...{ git, mirror, branch, commit, head, start, points },
+    fence: () => storage.checkFence(),
+    ownRun: ownRunOf(storage, id),
+    signal: finalizing.signal,
+  };
+  const published = await mirror.exclusive(() => publishCommit(options), finalizing);
   switch (published.kind) {
     case "foreign":
-      return movedByOthers(task.branch, published);
+      return movedByOthers(branch, published);
     case "behind_own":
       return {
         kind: "branch_moved",
-        reason: `the remote branch stands at ${published.commit}, by an earlier run of this task`,
+        reason: `the remote branch stands at ${published.commit}, by another run of this task`,
       };
     case "published":
-      return judgement.kind === "pass"
-        ? { kind: "passed", head: commit }
-        : {
-            kind: "turned_down",
-            head: commit,
-            gate: stage.gate?.key ?? "",
-            value: judgement.value,
-            artifact,
-            to: judgement.to,
-            reason: `${judgement.reason} (see ${artifact})`,
-          };
+      break;
   }
+  if (judgement.kind === "pass") return { kind: "passed", head: commit };
+  const { value, to, reason } = judgement;
+  return {
+    kind: "turned_down",
+    head: commit,
+    gate: stage.gate?.key ?? "",
+    value,
+    artifact,
+    to,
+    reason: `${reason} (see ${artifact})`,
+  };
 };
 
 /** The result of a run that was ended by somebody, or whose exit speaks for itself; null for an exit 0 nobody asked for. */
 const endingOf = (run: ActiveRun, exit: AgentExit): Ended | null => {
-  const asked = run.endReason;
-  if (asked !== null) return { kind: "ended", ...asked, runsAgentAgain: true };
+  if (run.endReason !== null) return { kind: "ended", ...run.endReason, runsAgentAgain: true };
   const seen = classifyExit(exit);
   switch (seen.kind) {
     case "exited_ok":
@@ -150,60 +170,14 @@ const failed = (reason: string): Ended => ({
   runsAgentAgain: true,
 });
 
-const notDescended = (tip: string, start: string): string =>
-  `the work ends in ${tip.slice(0, 12)}, which does not descend from ${start.slice(0, 12)}, where the run started: ` +
-  "history must be added to, not rewritten";
-
-const endLeftovers = async (
-  { instanceId, config, clock, log }: RunContext,
-  run: ActiveRun,
-  workspace: string,
-  agent: AgentProcess,
-): Promise<void> => {
-  const { survivors } = await endProcesses({
-    group: { pid: agent.pid, started: agent.started },
-    marks: { instanceId, runId: run.claim.run.id, folder: workspace },
-    graceMs: config.killGraceMs,
-    clock,
-  });
-  if (survivors.length > 0) log.error({ runId: run.claim.run.id, survivors }, "processes of a run could not be ended");
-};
-
-const collecting = (
-  { git }: RunContext,
-  run: ActiveRun,
-  { place, workspace }: { place: RunPlace; workspace: string },
-  signal: AbortSignal,
-) => ({
-  git,
-  mirror: place.mirror,
-  workspace,
-  start: place.start,
-  runId: run.claim.run.id,
-  message: commitMessage(run),
-  signal,
-});
-
-/** Keeps what a run without success left, for the next attempt and for people. */
-const keep = async (
-  context: RunContext,
-  run: ActiveRun,
-  work: { place: RunPlace; workspace: string },
-  signal: AbortSignal,
-): Promise<void> => {
-  const { ref } = await keepWork(collecting(context, run, work, signal));
-  if (ref !== null) context.log.info({ runId: run.claim.run.id, ref }, "kept the work of a run that did not succeed");
-};
-
-const commitMessage = ({ claim: { task, job, run } }: ActiveRun): string =>
-  `${task.workItemId}: ${job.stage}\n\nAttempt ${job.attempt} by ${job.agent}.\n\nOrchestrator-Run: ${run.id}\n`;
-
+/** Whether the branch changes anything but work items' papers, seen from where it left the base. */
 const differsFromBase = async (
-  mirror: RunPlace["mirror"],
-  base: string,
+  { mirror }: RunPlace,
+  baseBranch: string,
   commit: string,
   signal: AbortSignal,
 ): Promise<boolean> => {
+  const base = `refs/remotes/origin/${baseBranch}`;
   const fork = (await mirror.mergeBase(base, commit, { signal })) ?? base;
   const paths = await mirror.changedPaths(fork, commit, { signal });
   return paths.some((path) => !path.startsWith("docs/work-items/"));

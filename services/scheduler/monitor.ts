@@ -1,6 +1,5 @@
 import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { findStage, type Stage } from "@orchestrator/shared/pipeline.ts";
-import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
@@ -101,7 +100,10 @@ const workWithAgent = async (
   run.executing({ kind: "process", pid: agent.pid, started: agent.started });
   // Synchronously with the exit's being seen: there is no moment at which the process is gone and the job is not marked.
   agent.onExit(() => beginFinalizing());
-  const end = () => endAgent(context, run, agent, workspace);
+  const end = () =>
+    void agent.end(context.config.killGraceMs).catch((error: unknown) => {
+      context.log.error({ err: error, ...holdOf(run) }, "an agent could not be ended");
+    });
   run.signal.addEventListener("abort", end, { once: true });
   if (run.signal.aborted) end();
   await recordAgentStart(context, run, agent).catch((error: unknown) => {
@@ -110,16 +112,6 @@ const workWithAgent = async (
   });
   const exit = await agent.exited;
   return finalizeAgentRun(context, run, { place, workspace, agent, exit }, beginFinalizing());
-};
-
-const endAgent = (context: RunContext, run: ActiveRun, agent: AgentProcess, workspace: string): void => {
-  const { instanceId, config, clock, log } = context;
-  endProcesses({
-    group: { pid: agent.pid, started: agent.started },
-    marks: { instanceId, runId: run.claim.run.id, folder: workspace },
-    graceMs: config.killGraceMs,
-    clock,
-  }).catch((error: unknown) => log.error({ err: error, runId: run.claim.run.id }, "an agent could not be ended"));
 };
 
 /** Turns what a run was ended by, and what failed around it, into a result. Anything else is a fault of this program. */

@@ -114,7 +114,7 @@ const makeFolders = async (config: Config): Promise<void> => {
 /** Ends what an earlier process of this database left running, at once: agents, and git commands in the mirrors. */
 const endLeftovers = async ({ storage, instanceId, mirrors, config, log }: RunContext): Promise<void> => {
   const known = (await listOpenProcesses(storage)).map(({ pid, pidStarted }) => ({ pid, started: pidStarted }));
-  const ended = await killLeftovers({ instanceId, known });
+  const { ended } = await killLeftovers({ instanceId, known });
   if (ended > 0) log.warn({ ended }, "ended processes that an earlier scheduler had left running");
   for (const name of Object.keys(config.repos)) await mirrors.get(name).clearStaleLocks();
 };

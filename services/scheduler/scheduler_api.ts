@@ -25,7 +25,7 @@ export interface SchedulerApi {
   listTasks(query: TaskQuery): Promise<{ tasks: Task[]; nextCursor: number | null }>;
   /** Text of digits is an id (a safe integer); anything else is a work item id, which begins with a letter. */
   findTask(idOrWorkItemId: string): Promise<{ task: Task; jobs: Job[]; runs: Run[]; events: TaskEvent[] } | null>;
-  /** From memory: its cost does not grow with history. */
-  queueView(): QueueView;
+  /** Its cost does not grow with history. */
+  queueView(): Promise<QueueView>;
   readiness(): { ready: boolean; reasons: string[] };
 }

@@ -1,13 +1,14 @@
-import { artifactPath, type Stage } from "@orchestrator/shared/pipeline.ts";
+import type { Stage } from "@orchestrator/shared/pipeline.ts";
 import type { StagingEvent, StagingResult } from "@orchestrator/shared/schemas/staging_run.ts";
 import { recordHead } from "@orchestrator/shared/storage/record_head.ts";
 import { recordStarted } from "@orchestrator/shared/storage/record_run_progress.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { type Finalizing, finalizeCommit } from "./finalizer.ts";
 import { commitFile } from "./git/commit_file.ts";
-import { findStart, type RunPlace } from "./launcher.ts";
+import { commitMessage } from "./git/commit_message.ts";
 import { holdOf, type RunContext } from "./run_context.ts";
 import type { RunLog } from "./run_log.ts";
+import { findPlace, type RunPlace } from "./run_place.ts";
 import { type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
 import { callStager, type StagingAnswer } from "./staging_client.ts";
 import { writeSurely } from "./write_surely.ts";
@@ -20,22 +21,17 @@ export const workWithStager = async (
   log: RunLog,
   beginFinalizing: () => Finalizing,
 ): Promise<RunResult> => {
-  const { config, storage, mirrors, stagingCounters } = context;
+  const { config, storage, stagingCounters } = context;
   const { job, task } = run.claim;
-  const begin = await findStart(context, run, mirrors.get(task.repo));
-  if (begin.kind === "refused") return begin.result;
-  const place: RunPlace = {
-    mirror: mirrors.get(task.repo),
-    stage,
-    start: begin.commit,
-    artifact: artifactPath(stage, task.workItemId),
-  };
+  const found = await findPlace(context, run, stage);
+  if (found.kind === "refused") return found.result;
+  const { place } = found;
   // The stager reads the commit to test from the task, so a task that begins at this stage needs its head written first.
   await writeSurely(
     () =>
       storage.write(async (tx) => {
-        await recordHead(tx, holdOf(run), begin.commit);
-        await recordStarted(tx, holdOf(run), null, { stage: job.stage, agent: job.agent, commit: begin.commit });
+        await recordHead(tx, holdOf(run), place.start);
+        await recordStarted(tx, holdOf(run), null, { stage: job.stage, agent: job.agent, commit: place.start });
       }),
     { what: "started", log: context.log, signal: run.signal },
   );
@@ -110,18 +106,18 @@ const fromVerdict = async (
     };
   }
   const { task, job, run: row } = run.claim;
-  const message = `${task.workItemId}: ${job.stage}\n\nStaging run by the staging runner: ${verdict}.\n\nOrchestrator-Run: ${row.id}\n`;
-  const made = await commitFile({
-    git: context.git,
-    mirror: place.mirror,
-    parent: commit,
-    path: artifact.path,
-    content: artifact.content,
-    message,
-    runId: row.id,
+  const { mirror } = place;
+  const options = {
+    ...{ git: context.git, mirror, parent: commit, path: artifact.path, content: artifact.content, runId: row.id },
+    message: commitMessage({
+      subject: `${task.workItemId}: ${job.stage}`,
+      body: `Staging run: ${verdict}.`,
+      trailers: { "Orchestrator-Run": row.id },
+    }),
     signal: finalizing.signal,
-  });
-  return finalizeCommit(context, run, { place, commit: made }, finalizing, { runId: row.id, commit });
+  };
+  const made = await mirror.exclusive(() => commitFile(options), finalizing);
+  return finalizeCommit(context, run, { place, commit: made, testedBy: { runId: row.id, commit } }, finalizing);
 };
 
 const count = ({ stagingCounters }: RunContext, answer: StagingAnswer, begun: boolean): void => {

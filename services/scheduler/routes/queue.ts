@@ -13,5 +13,5 @@ export const queueRoutes: Routes = ({ api }) =>
       ...OPEN,
       responses: { 200: jsonAnswer("The state of this moment.", queueSchema) },
     }),
-    (c) => c.json(api.queueView()),
+    async (c) => c.json(await api.queueView()),
   );

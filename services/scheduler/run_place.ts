@@ -1,0 +1,48 @@
+import { artifactPath, type Stage } from "@orchestrator/shared/pipeline.ts";
+import type { ActiveRun } from "./active_runs.ts";
+import type { Mirror } from "./git/mirror.ts";
+import { startCommit } from "./git/start_commit.ts";
+import { ownRunOf, type RunContext } from "./run_context.ts";
+import type { RunResult } from "./run_result.ts";
+
+/** Where a run's work stands, for those who finalize it. */
+export interface RunPlace {
+  mirror: Mirror;
+  stage: Stage;
+  /** The commit that the run starts from, and that its work must descend from. */
+  start: string;
+  /** Path of the stage's artifact in the repository. */
+  artifact: string;
+}
+
+/** Fetches the repository and finds the commit that a run starts from, or why it cannot start. */
+export const findPlace = async (
+  { mirrors, storage }: Pick<RunContext, "mirrors" | "storage">,
+  run: ActiveRun,
+  stage: Stage,
+): Promise<{ kind: "place"; place: RunPlace } | { kind: "refused"; result: RunResult }> => {
+  const { task } = run.claim;
+  const { signal } = run;
+  const mirror = mirrors.get(task.repo);
+  await mirror.exclusive(() => mirror.fetch({ signal }), { signal });
+  const begin = await startCommit({
+    mirror,
+    branch: task.branch,
+    baseBranch: task.baseBranch,
+    head: task.head,
+    ownRun: ownRunOf(storage, task.id),
+    signal,
+  });
+  if (begin.kind === "foreign") return { kind: "refused", result: movedByOthers(task.branch, begin) };
+  const place = { mirror, stage, start: begin.commit, artifact: artifactPath(stage, task.workItemId) };
+  return { kind: "place", place };
+};
+
+/** The result of a run whose branch somebody else has moved. */
+export const movedByOthers = (branch: string, { sha, author }: { sha: string; author: string }): RunResult => ({
+  kind: "needs_person",
+  class: "foreign_commit",
+  reason:
+    `the branch ${branch} on the remote stands at ${sha.slice(0, 12)} by ${author}, which is no commit of this task. ` +
+    "Take that commit off the branch (or merge it into the base branch), then retry",
+});
