@@ -85,7 +85,7 @@ export const createGit = (surroundings: GitSurroundings): Git => {
     }
     if (ended.overflowed) {
       const limit = o.maxOutputBytes ?? MAX_OUTPUT_BYTES;
-      throw new ToolError(o.errorCode ?? "git", `git ${args[0]} wrote more than the ${limit} bytes it may`);
+      throw new ToolError(o.errorCode ?? "git", `git ${commandOf(args)} wrote more than the ${limit} bytes it may`);
     }
     const { code, timedOut, aborted } = ended;
     return { code, stdout: ended.stdout, stderr: redact(ended.stderr), timedOut, aborted };
@@ -106,7 +106,7 @@ export const createGit = (surroundings: GitSurroundings): Git => {
  */
 export const gitFailure = (args: readonly string[], options: GitOptions, result: GitResult): unknown => {
   if (result.aborted && options.signal !== undefined) return options.signal.reason;
-  const command = args.find((arg) => !arg.startsWith("-")) ?? "";
+  const command = commandOf(args);
   if (NO_SPACE.test(result.stderr)) {
     return new ToolError("no_space", `git ${command}: the disk is full: ${shortened(result.stderr)}`);
   }
@@ -118,6 +118,10 @@ export const gitFailure = (args: readonly string[], options: GitOptions, result:
   const said = shortened(result.stderr);
   return new ToolError(options.errorCode ?? "git", `git ${command} ${how}${said === "" ? "" : `: ${said}`}`);
 };
+
+/** The command among the arguments, behind any `-c <setting>`. */
+const commandOf = (args: readonly string[]): string =>
+  args.find((arg, index) => !arg.startsWith("-") && args[index - 1] !== "-c") ?? "";
 
 const shortened = (stderr: string): string => {
   const text = stderr.trim();

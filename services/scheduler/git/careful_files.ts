@@ -1,0 +1,84 @@
+import { constants } from "node:fs";
+import { chmod, lstat, open, opendir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
+
+/** Looking at and removing files that an agent may have arranged: no link is ever followed. */
+
+export type FileKind = "absent" | "file" | "directory" | "link" | "other";
+
+const errorCode = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;
+
+/** What stands at `path` itself. A path that leads through something else than directories is `absent`. */
+export const kindOf = async (path: string): Promise<FileKind> => {
+  try {
+    const stats = await lstat(path);
+    if (stats.isFile()) return "file";
+    if (stats.isDirectory()) return "directory";
+    return stats.isSymbolicLink() ? "link" : "other";
+  } catch (error) {
+    if (errorCode(error) === "ENOENT" || errorCode(error) === "ENOTDIR") return "absent";
+    throw error;
+  }
+};
+
+/**
+ * What stands at `path` (with forward slashes) below `root`, where all that leads to it are real directories; `detour`
+ * names the first part of the way that is not one.
+ */
+export const kindBelow = async (root: string, path: string): Promise<{ kind: FileKind; detour: string | null }> => {
+  const parts = path.split("/");
+  for (let n = 1; n < parts.length; n++) {
+    const part = parts.slice(0, n).join("/");
+    const kind = await kindOf(join(root, part));
+    if (kind !== "directory") return { kind: "absent", detour: kind === "absent" ? null : part };
+  }
+  return { kind: await kindOf(join(root, path)), detour: null };
+};
+
+export type SmallFile = { kind: "read"; bytes: Buffer } | { kind: "absent" } | { kind: "unusable"; reason: string };
+
+/** Reads a regular file of at most `maxBytes`; anything else at that place is said, not followed and not waited for. */
+export const readSmallFile = async (path: string, maxBytes: number): Promise<SmallFile> => {
+  const kind = await kindOf(path);
+  if (kind === "absent") return { kind: "absent" };
+  if (kind !== "file") return { kind: "unusable", reason: `is a ${kind === "other" ? "special file" : kind}` };
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const { size } = await file.stat();
+    if (size > maxBytes)
+      return { kind: "unusable", reason: `has ${size} bytes, more than the ${maxBytes} that are read` };
+    return { kind: "read", bytes: await file.readFile() };
+  } finally {
+    await file.close();
+  }
+};
+
+/** Removes whatever stands at `path`, also directories whose owner has taken the write permission away. */
+export const removeTree = async (path: string): Promise<void> => {
+  try {
+    await rm(path, { recursive: true, force: true });
+  } catch (error) {
+    if (errorCode(error) !== "EACCES" && errorCode(error) !== "EPERM") throw error;
+    await makeRemovable(path);
+    await rm(path, { recursive: true, force: true });
+  }
+};
+
+const makeRemovable = async (path: string): Promise<void> => {
+  if ((await kindOf(path)) !== "directory") return;
+  await chmod(path, 0o700);
+  for await (const entry of await opendir(path)) {
+    if (entry.isDirectory()) await makeRemovable(join(path, entry.name));
+  }
+};
+
+/** Runs `work`; a full disk that it meets outside of git becomes the same `ToolError` that git's own would. */
+export const withDiskErrors = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
+  try {
+    return await work();
+  } catch (error) {
+    if (errorCode(error) !== "ENOSPC" && errorCode(error) !== "EDQUOT") throw error;
+    throw new ToolError("no_space", `${what}: the disk is full: ${(error as Error).message}`, { cause: error });
+  }
+};

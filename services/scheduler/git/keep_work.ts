@@ -1,0 +1,67 @@
+import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import { kindOf, withDiskErrors } from "./careful_files.ts";
+import { findTips } from "./find_tips.ts";
+import type { Mirror } from "./mirror.ts";
+import { type OwnGitDir, withOwnGitDir } from "./own_git_dir.ts";
+import { snapshotTree } from "./snapshot_tree.ts";
+import { savedIndex } from "./workspace_files.ts";
+import { type Wip, writeWip } from "./write_wip.ts";
+
+export interface KeepOptions {
+  git: Git;
+  mirror: Mirror;
+  /** Absolute path of the workspace, in which nothing of the run is alive any more. */
+  workspace: string;
+  /** The commit that the run began at. */
+  start: string;
+  /** Path of the stage's artifact in the repository, taken even where it is ignored; null: none. */
+  artifact: string | null;
+  runId: number;
+  signal?: AbortSignal | undefined;
+}
+
+export interface Kept {
+  /** `refs/orchestrator/wip/<run_id>`; null where there is nothing beyond what the mirror has. */
+  ref: string | null;
+  /** What could not be kept, or not as it was; for people. */
+  notes: string[];
+}
+
+/**
+ * Keeps everything that a run left, whatever its ending, as one commit that no branch holds: HEAD, uncommitted files, other
+ * branches, stashes, and the files of repositories inside the workspace. Where the workspace's git directory cannot be used
+ * the files are kept on top of `start`. Called inside `mirror.exclusive`; may be called again. Throws a `ToolError` for
+ * failures of git and disk, and the signal's reason on abort.
+ */
+export const keepWork = (options: KeepOptions): Promise<Kept> =>
+  withDiskErrors("keeping what the run left", async () => {
+    if ((await kindOf(options.workspace)) !== "directory") return { ref: null, notes: ["the workspace is gone"] };
+    return withOwnGitDir(options.mirror, options.workspace, (own) => keepFrom(own, options));
+  });
+
+const keepFrom = async (own: OwnGitDir, options: KeepOptions): Promise<Kept> => {
+  const { git, mirror, workspace, start, artifact, runId, signal } = options;
+  const tips = await findTips(git, mirror, own, start, runId, signal);
+  const notes = [...own.notes, ...tips.notes];
+
+  const keepOn = async (base: string): Promise<Wip> => {
+    const indexFile = savedIndex(workspace);
+    const snapshot = await snapshotTree({ git, own, workTree: workspace, indexFile, base, artifact, signal });
+    if (snapshot.kind === "unreadable") return snapshot;
+    const { tree, nested } = snapshot;
+    const wip = await writeWip({ git, mirror, own, workspace, runId, signal, tip: base, tree, nested, ...tips });
+    return wip.kind === "unreadable" ? wip : { ...wip, notes: [...snapshot.notes, ...wip.notes] };
+  };
+
+  const fallBack = async (reason: string): Promise<Wip> => {
+    notes.push(`the files were kept on top of ${start}: ${reason}`);
+    return keepOn(start);
+  };
+  let wip = tips.head.kind === "unreadable" ? await fallBack(tips.head.reason) : await keepOn(tips.head.sha);
+  if (wip.kind === "unreadable" && tips.head.kind === "commit" && tips.head.sha !== start)
+    wip = await fallBack(wip.reason);
+  // Not an empty answer: what could not be kept must not pass for nothing.
+  if (wip.kind === "unreadable") throw new ToolError("git", `what run ${runId} left could not be kept: ${wip.reason}`);
+  return { ref: wip.ref, notes: [...notes, ...wip.notes] };
+};

@@ -1,0 +1,126 @@
+import { type Git, type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
+import type { Points } from "@orchestrator/shared/points.ts";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import type { Mirror } from "./mirror.ts";
+import { localBranch } from "./refs.ts";
+import { type OwnRun, whoseCommit } from "./whose_commit.ts";
+
+export interface PublishOptions {
+  git: Git;
+  mirror: Mirror;
+  branch: string;
+  /** What the branch is to stand at; descends from `start`. */
+  commit: string;
+  /** What the last settle recorded; null before the first. */
+  head: string | null;
+  /** Where the run began. */
+  start: string;
+  /** Throws where this scheduler has been superseded; called right before the push and right before the ref moves. */
+  fence: () => Promise<void>;
+  ownRun: OwnRun;
+  signal?: AbortSignal | undefined;
+  /** `push.before`, `push.after`, `ref.before`, `ref.after`; the key is the branch. */
+  points: Points;
+  /** Longest time for a push; default 5 min. */
+  pushTimeoutMs?: number;
+}
+
+export type Published =
+  | { kind: "published" }
+  /** The branch has commits of somebody else's; `author` is `name <mail>`. */
+  | { kind: "foreign"; sha: string; author: string }
+  /** The branch is ahead by this task's own commits, of which `commit` is the last. */
+  | { kind: "behind_own"; commit: string };
+
+const PUSH_TIMEOUT_MS = 5 * 60_000;
+const LS_REMOTE_TIMEOUT_MS = 60_000;
+
+/**
+ * Makes `commit` the tip of the branch: at the remote, never by force, unless the repository is not pushed; then in the
+ * mirror, by compare-and-set. Safe to repeat: what is done already is found done. Called inside `mirror.exclusive`.
+ * Throws a `ToolError` of class `git_push` where the remote cannot be reached, refuses, or does not answer in time, the
+ * signal's reason on abort, and what `fence` throws.
+ */
+export const publishCommit = async (o: PublishOptions): Promise<Published> => {
+  const { mirror, branch, fence, points } = o;
+  if (mirror.repo.push) {
+    await points.reach("push.before", branch);
+    await fence();
+    const pushed = await push(o);
+    if (pushed.kind !== "published") return pushed;
+    await points.reach("push.after", branch);
+  }
+  await points.reach("ref.before", branch);
+  await fence();
+  const moved = await moveLocalBranch(o);
+  if (moved.kind !== "published") return moved;
+  await points.reach("ref.after", branch);
+  return { kind: "published" };
+};
+
+const push = async (o: PublishOptions): Promise<Published> => {
+  const { git, mirror, branch, commit, signal } = o;
+  const args = ["push", "--quiet", "--no-verify", "--", mirror.repo.url, `${commit}:${localBranch(branch)}`];
+  const options: GitOptions = {
+    gitDir: mirror.gitDir,
+    signal,
+    network: true,
+    timeoutMs: o.pushTimeoutMs ?? PUSH_TIMEOUT_MS,
+    errorCode: "git_push",
+  };
+  const result = await git.run(args, options);
+  if (result.code === 0) return { kind: "published" };
+  const failure = gitFailure(args, options, result);
+  if (result.aborted) throw failure;
+
+  // Refused, or in doubt: the answer may have been lost after the push was done.
+  const tip = await remoteTip(o, failure);
+  if (tip === commit) return { kind: "published" };
+  if (tip === null) throw failure;
+  await mirror.fetch({ signal });
+  if (!(await mirror.hasCommit(tip, { signal })) || (await mirror.isAncestor(tip, commit, { signal }))) throw failure;
+  return classify(o, tip);
+};
+
+/** What the branch is at the remote right now; null if it is not there. */
+const remoteTip = async ({ git, mirror, branch, signal }: PublishOptions, failure: unknown): Promise<string | null> => {
+  const args = ["ls-remote", "--quiet", "--refs", "--", mirror.repo.url, localBranch(branch)];
+  const options: GitOptions = {
+    gitDir: mirror.gitDir,
+    signal,
+    network: true,
+    timeoutMs: LS_REMOTE_TIMEOUT_MS,
+    errorCode: "git_push",
+  };
+  const result = await git.run(args, options);
+  if (result.aborted) throw gitFailure(args, options, result);
+  if (result.code !== 0) throw failure;
+  // The pattern also matches a longer name that ends like this one.
+  const lines = result.stdout.toString("utf8").split("\n");
+  return lines.find((line) => line.endsWith(`\t${localBranch(branch)}`))?.split("\t", 1)[0] ?? null;
+};
+
+const classify = async (o: PublishOptions, tip: string): Promise<Published> => {
+  const whose = await whoseCommit(o.git, o.mirror, tip, o.ownRun, o.signal);
+  return whose.kind === "own" ? { kind: "behind_own", commit: tip } : whose;
+};
+
+/** Sets the local branch if it still is what the last settle recorded, or something that may be left behind. */
+const moveLocalBranch = async (o: PublishOptions): Promise<Published> => {
+  const { mirror, branch, commit, head, signal } = o;
+  const ref = localBranch(branch);
+  if (await mirror.updateRef(ref, commit, head, { signal })) return { kind: "published" };
+  const tip = await mirror.resolve(ref, { signal });
+  if (tip === commit) return { kind: "published" };
+  if (tip !== null && !(await mirror.isAncestor(tip, commit, { signal }))) {
+    const whose = await whoseCommit(o.git, mirror, tip, o.ownRun, signal);
+    if (whose.kind === "own") return { kind: "behind_own", commit: tip };
+    // The remote has just taken the commit: what stands here is left from an earlier task on a branch of that name.
+    if (!mirror.repo.push) return whose;
+  }
+  if (await mirror.updateRef(ref, commit, tip, { signal })) return { kind: "published" };
+  throw new ToolError(
+    "git_ref",
+    `${ref} of repository "${mirror.name}" is being moved by something else; only the scheduler may`,
+  );
+};

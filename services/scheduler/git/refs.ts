@@ -1,0 +1,10 @@
+/** Where the commit of a run that exited 0 is kept: what the finalizer begins with when it begins again. */
+export const runRef = (runId: number): string => `refs/orchestrator/runs/${runId}`;
+
+/** Where everything else that a run left is kept. */
+export const wipRef = (runId: number): string => `refs/orchestrator/wip/${runId}`;
+
+export const localBranch = (branch: string): string => `refs/heads/${branch}`;
+
+/** What the last fetch saw at the remote. */
+export const remoteBranch = (branch: string): string => `refs/remotes/origin/${branch}`;

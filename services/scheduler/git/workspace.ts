@@ -1,0 +1,94 @@
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import { kindBelow, kindOf, removeTree, withDiskErrors } from "./careful_files.ts";
+import { checkOut } from "./check_out.ts";
+import { makeGitDir } from "./make_git_dir.ts";
+import type { Mirror } from "./mirror.ts";
+import { makingMarker, savedIndex } from "./workspace_files.ts";
+
+export interface WorkspaceOptions {
+  git: Git;
+  mirror: Mirror;
+  workspacesDir: string;
+  workItemId: string;
+  /** Checked out in the workspace, at `start`. */
+  branch: string;
+  baseBranch: string;
+  /** A commit that the mirror has. */
+  start: string;
+  /** Path in the repository of the artifact that an earlier round of the stage may have left. */
+  staleArtifact: string;
+  /** Refs of the mirror that the workspace has too, beside the remote's branches: the work of an earlier attempt. */
+  refs?: readonly string[];
+  signal?: AbortSignal | undefined;
+}
+
+export interface Workspace {
+  path: string;
+  /** What is not as a run may expect it; for people. */
+  notes: string[];
+}
+
+/**
+ * Makes a task's workspace ready for a run: a clone with a git directory of its own, its branch at `start`, nothing left of
+ * an earlier run but what the repository ignores (caches, installed packages). The stage's earlier artifact is taken out,
+ * and its folder is there. Nothing of an earlier run may be alive in it. Throws a `ToolError` for failures of git and disk,
+ * and the signal's reason on abort; a workspace that was left half-made by that is made anew the next time.
+ */
+export const prepareWorkspace = (options: WorkspaceOptions): Promise<Workspace> =>
+  withDiskErrors("preparing the workspace", async () => {
+    const path = workspacePath(options.workspacesDir, options.workItemId);
+    await mkdir(options.workspacesDir, { recursive: true });
+    const isReused = await clearForReuse(path);
+    await writeFile(makingMarker(path), "");
+    options.signal?.throwIfAborted();
+    await makeGitDir(path, options);
+    await checkOut(path, isReused, options);
+    const notes = await takeOut(path, options.staleArtifact);
+    await rm(makingMarker(path));
+    return { path, notes };
+  });
+
+/** Removes a task's workspace and all that is kept beside it. */
+export const removeWorkspace = async (workspacesDir: string, workItemId: string): Promise<void> => {
+  const path = workspacePath(workspacesDir, workItemId);
+  await removeTree(path);
+  await rm(savedIndex(path), { force: true });
+  await rm(makingMarker(path), { force: true });
+};
+
+export const workspacePath = (workspacesDir: string, workItemId: string): string => {
+  if (basename(workItemId) !== workItemId || workItemId.startsWith(".")) {
+    throw new ToolError(
+      "workspace",
+      `"${workItemId}" is not the name of a directory; a work item's id begins with a letter`,
+    );
+  }
+  return join(workspacesDir, workItemId);
+};
+
+/** True if a whole workspace is there, of which the files are used again; its git directory never is. */
+const clearForReuse = async (path: string): Promise<boolean> => {
+  const isHalfMade = (await kindOf(makingMarker(path))) !== "absent";
+  if (isHalfMade || (await kindOf(path)) !== "directory") {
+    await removeTree(path);
+    await rm(savedIndex(path), { force: true });
+    await mkdir(path);
+    return false;
+  }
+  await removeTree(join(path, ".git"));
+  return true;
+};
+
+/** Removes the artifact of an earlier round and makes its folder, without leaving the workspace through a link. */
+const takeOut = async (path: string, artifact: string): Promise<string[]> => {
+  const { detour } = await kindBelow(path, artifact);
+  if (detour !== null) {
+    return [`${detour} is not a directory in this branch: no artifact can stand at ${artifact} until it is`];
+  }
+  await removeTree(join(path, artifact));
+  await mkdir(join(path, artifact, ".."), { recursive: true });
+  return [];
+};

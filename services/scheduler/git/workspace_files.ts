@@ -1,0 +1,9 @@
+import { basename, dirname, join } from "node:path";
+
+// Beside a workspace; a work item's id begins with a letter, so that these names are nobody's workspace.
+
+/** Where the index of a workspace's last checkout is kept, out of the way of the workspace's own git directory. */
+export const savedIndex = (workspace: string): string => join(dirname(workspace), `.${basename(workspace)}.index`);
+
+/** Stands there while a workspace is being made: one beside which it is found is half-made. */
+export const makingMarker = (workspace: string): string => join(dirname(workspace), `.${basename(workspace)}.making`);
