@@ -7,9 +7,14 @@ import type { Holder } from "@orchestrator/shared/storage/take_lease.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { RunContext } from "./run_context.ts";
 
+export type QueueViewContext = Pick<
+  RunContext,
+  "storage" | "config" | "clock" | "instanceId" | "activeRuns" | "liveness" | "reaperCounters" | "stagingCounters"
+>;
+
 /** What `GET /queue` shows: counts that the single writer keeps, the runs in hand, and two look-ups by index. */
 export const queueView = async (
-  context: RunContext,
+  context: QueueViewContext,
   scheduler: { holder: Holder; startedAt: string },
 ): Promise<QueueView> => {
   const { storage, clock, instanceId, activeRuns, liveness, reaperCounters, stagingCounters } = context;
@@ -37,7 +42,7 @@ export const queueView = async (
 };
 
 /** Every stage of the pipeline, and any other in which a task still stands. */
-const byStage = ({ config, storage }: RunContext): Record<string, number> => {
+const byStage = ({ config, storage }: QueueViewContext): Record<string, number> => {
   const counts = Object.fromEntries(config.pipeline.stages.map(({ name }) => [name, 0]));
   for (const { stage, n } of storage.tally.tasks()) counts[stage] = (counts[stage] ?? 0) + n;
   return counts;

@@ -11,17 +11,15 @@ import { killLeftovers } from "@orchestrator/shared/process/kill_leftovers.ts";
 import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { listOpenProcesses } from "@orchestrator/shared/storage/list_running.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
-import { findTask, listTasks } from "@orchestrator/shared/storage/read_tasks.ts";
 import type { Holder } from "@orchestrator/shared/storage/take_lease.ts";
 import { ActiveRuns } from "./active_runs.ts";
 import { createReaperCounters, createStagingCounters } from "./counters.ts";
-import { createTask } from "./create_task.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { FinalizerLiveness } from "./finalizer_liveness.ts";
 import { createMirrors } from "./git/mirror.ts";
 import { logPathOf } from "./launcher.ts";
+import { createLocalApi } from "./local_api.ts";
 import { monitorRun } from "./monitor.ts";
-import { queueView } from "./queue_view.ts";
 import { Reaper } from "./reaper.ts";
 import { requeueRunningJobs } from "./requeue_running_jobs.ts";
 import type { RunContext } from "./run_context.ts";
@@ -92,7 +90,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   await points.reach("start.dispatcher");
 
   return {
-    api: schedulerApi(context, dispatcher, holder),
+    api: createLocalApi(context, { holder, readiness: () => readiness(dispatcher) }),
     context,
     reaper,
     stop: async () => {
@@ -132,18 +130,5 @@ const endRuns = async ({ activeRuns, config, log }: RunContext): Promise<void> =
   await activeRuns.whenIdle();
 };
 
-const schedulerApi = (context: RunContext, dispatcher: Dispatcher, holder: Holder): SchedulerApi => {
-  const { storage } = context;
-  return {
-    createTask: (input) => createTask(context, input),
-    listTasks: async ({ limit, cursor, ...filter }) => {
-      const tasks = await listTasks(storage, { ...filter, beforeId: cursor, limit: limit + 1 });
-      const page = tasks.slice(0, limit);
-      return { tasks: page, nextCursor: tasks.length > limit ? (page.at(-1)?.id ?? null) : null };
-    },
-    findTask: (key) => findTask(storage, /^\d+$/.test(key) ? { id: Number(key) } : { workItemId: key }),
-    queueView: () => queueView(context, { holder, startedAt: holder.since }),
-    readiness: () =>
-      dispatcher.running ? { ready: true, reasons: [] } : { ready: false, reasons: ["the dispatcher is not running"] },
-  };
-};
+const readiness = (dispatcher: Dispatcher): { ready: boolean; reasons: string[] } =>
+  dispatcher.running ? { ready: true, reasons: [] } : { ready: false, reasons: ["the dispatcher is not running"] };
