@@ -30,7 +30,8 @@ export const isFileUrl = (url: string): boolean => url.startsWith("file:");
 /** The path of a `file:` URL of a database. */
 export const fileOfUrl = (url: string): string => url.replace(/^file:(\/\/(?=\/))?/, "").replace(/\?.*$/, "");
 
-const isBusy = (error: unknown): boolean =>
+/** Whether somebody else holds the database's lock; the connection that heard it must not be used again. */
+export const isBusy = (error: unknown): boolean =>
   error instanceof LibsqlError && (error.code.startsWith("SQLITE_BUSY") || error.code.startsWith("SQLITE_LOCKED"));
 
 /**
