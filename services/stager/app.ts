@@ -1,0 +1,147 @@
+import type { Clock } from "@orchestrator/shared/clock.ts";
+import type { Config } from "@orchestrator/shared/config/config.ts";
+import { createBaseApp } from "@orchestrator/shared/http/base_app.ts";
+import { BODY_PROBLEMS, jsonAnswer, OPEN, problemAnswers } from "@orchestrator/shared/http/document.ts";
+import type { HttpEnv } from "@orchestrator/shared/http/env.ts";
+import { jsonBody } from "@orchestrator/shared/http/json_body.ts";
+import { problem } from "@orchestrator/shared/http/problem.ts";
+import type { Log } from "@orchestrator/shared/log.ts";
+import { stagingCountersSchema } from "@orchestrator/shared/schemas/queue.ts";
+import { stagingEventSchema, stagingRunRequestSchema } from "@orchestrator/shared/schemas/staging_run.ts";
+import { id, time } from "@orchestrator/shared/schemas/text.ts";
+import type { Hono } from "hono";
+import { describeRoute, openAPIRouteHandler, resolver } from "hono-openapi";
+import * as v from "valibot";
+import type { ActiveRuns } from "./active_runs.ts";
+import type { RunCounters } from "./counters.ts";
+import { type ReadJob, whyNotThisRun } from "./staging_job.ts";
+
+/** What probes and monitors read without a token. */
+const OPEN_PATHS = ["/queue", "/healthz", "/readyz"];
+
+export interface StagerAppDeps {
+  config: Pick<Config, "stagerToken">;
+  clock: Clock;
+  log: Log;
+  runs: ActiveRuns;
+  counters: RunCounters;
+  readJob: ReadJob;
+  /** The id of the database that the stager works for; null before the scheduler's first start. */
+  readInstanceId: () => Promise<string | null>;
+  /** Why no run can be taken now; empty when one can. */
+  readiness: () => Promise<string[]>;
+}
+
+const activeRunSchema = v.object({
+  job_id: id,
+  run_id: id,
+  task_id: id,
+  work_item_id: v.string(),
+  step: v.nullable(v.string()),
+  started_at: time,
+});
+const queueSchema = v.object({
+  time,
+  staging_runner: stagingCountersSchema,
+  active: v.array(activeRunSchema),
+});
+const aliveSchema = v.object({ status: v.literal("ok") });
+const readinessSchema = v.object({ ready: v.boolean(), reasons: v.array(v.string()) });
+
+/** The stager's HTTP API as a web-standard app: serve its `fetch`. */
+export const createStagerApp = (deps: StagerAppDeps): Hono<HttpEnv> => {
+  const { config, clock, log, runs, counters, readJob, readInstanceId, readiness } = deps;
+  const app = createBaseApp({ log, clock, guard: { token: config.stagerToken, openPaths: OPEN_PATHS } });
+
+  app.post(
+    "/runs",
+    describeRoute({
+      summary: "Run a staging job; the open connection is the run",
+      responses: {
+        200: {
+          description: "One JSON object a line, the last one the `result`.",
+          content: { "application/x-ndjson": { schema: resolver(stagingEventSchema) } },
+        },
+        ...problemAnswers(...BODY_PROBLEMS, "not_a_staging_job", "invalid_state", "unavailable"),
+      },
+    }),
+    jsonBody(stagingRunRequestSchema),
+    async (c) => {
+      const request = c.req.valid("json");
+      // Without the database nobody can tell whether this is a staging job, so no run has begun.
+      const [instanceId, job] = await Promise.all([readInstanceId(), readJob(request)]).catch((error: unknown) => {
+        c.var.log.warn({ err: error, ...request }, "the database cannot be read");
+        return [null, null] as const;
+      });
+      if (instanceId === null) {
+        return problem("unavailable", "The database cannot be read, or the scheduler has not made it yet. Try again.");
+      }
+      const why = whyNotThisRun(job, request);
+      if (job === null || why !== null) return problem("not_a_staging_job", `${why}.`);
+      if (runs.stopping) return problem("unavailable", "This stager is stopping.");
+      if (runs.has(request.run_id)) {
+        return problem("invalid_state", `Run ${request.run_id} is being worked already, for another connection.`);
+      }
+      return new Response(runs.start(request, job, instanceId, c.req.raw.signal), {
+        headers: { "content-type": "application/x-ndjson", "cache-control": "no-store" },
+      });
+    },
+  );
+
+  app.get(
+    "/queue",
+    describeRoute({
+      summary: "What this stager runs now, and what it has run since it started",
+      ...OPEN,
+      responses: { 200: jsonAnswer("The state of this moment.", queueSchema) },
+    }),
+    (c) =>
+      c.json({
+        time: new Date(clock.now()).toISOString(),
+        staging_runner: counters.read(),
+        active: runs.list(),
+      }),
+  );
+
+  app.get(
+    "/healthz",
+    describeRoute({ summary: "Is the process alive?", ...OPEN, responses: { 200: jsonAnswer("It is.", aliveSchema) } }),
+    (c) => c.json({ status: "ok" }),
+  );
+
+  app.get(
+    "/readyz",
+    describeRoute({
+      summary: "Can the database be read and the scratch directory be written?",
+      ...OPEN,
+      responses: {
+        200: jsonAnswer("Ready.", readinessSchema),
+        503: jsonAnswer("Not ready, and why.", readinessSchema),
+      },
+    }),
+    async (c) => {
+      const reasons = await readiness();
+      return c.json({ ready: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503);
+    },
+  );
+
+  app.get(
+    "/openapi.json",
+    describeRoute({ summary: "This document", responses: { 200: { description: "OpenAPI 3.1" } } }),
+    openAPIRouteHandler(app, {
+      documentation: {
+        info: {
+          title: "Orchestrator: stager",
+          description: "Runs staging plans and judges them. Errors are RFC 9457 problems with a `code`.",
+          version: "1",
+        },
+        security: config.stagerToken === null ? [] : [{ bearer: [] }],
+        components: { securitySchemes: { bearer: { type: "http", scheme: "bearer" } } },
+      },
+      excludeStaticFile: false,
+      defaultValidationErrorResponse: false,
+    }),
+  );
+
+  return app;
+};

@@ -1,0 +1,72 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
+
+/** Writing out a large repository takes its time. */
+const CHECKOUT_TIMEOUT_MS = 10 * 60_000;
+
+const OBJECT_NAME = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+
+export interface Mirror {
+  git: Git;
+  /** The bare repository that the scheduler keeps; it is read, never written. */
+  gitDir: string;
+}
+
+/** @throws {ToolError} `git_ref` where the mirror does not hold the commit. */
+export const requireCommit = async (
+  { git, gitDir }: Mirror,
+  commit: string | null,
+  signal: AbortSignal,
+): Promise<string> => {
+  if (commit === null || !OBJECT_NAME.test(commit)) {
+    throw new ToolError("git_ref", `the task's head is ${commit ?? "not set"}, expected a commit`);
+  }
+  const { code, aborted, stderr } = await git.run(["cat-file", "-e", `${commit}^{commit}`], { gitDir, signal });
+  if (aborted) signal.throwIfAborted();
+  if (code !== 0) {
+    const said = stderr.trim();
+    throw new ToolError("git_ref", `commit ${commit} is not in the mirror ${gitDir}${said === "" ? "" : `: ${said}`}`);
+  }
+  return commit;
+};
+
+/** @returns the commit of the base branch as the mirror last saw it; null if there is none. */
+export const baseCommit = async (
+  { git, gitDir }: Mirror,
+  baseBranch: string,
+  signal: AbortSignal,
+): Promise<string | null> => {
+  const ref = `refs/remotes/origin/${baseBranch}^{commit}`;
+  const args = ["rev-parse", "--verify", "--quiet", ref];
+  const { code, stdout, aborted } = await git.run(args, { gitDir, signal });
+  if (aborted) signal.throwIfAborted();
+  return code === 0 ? stdout.toString("utf8").trim() : null;
+};
+
+/**
+ * Writes the commit's files to `folder`, a directory that does not exist yet. It gets a git directory of its own, whose HEAD
+ * is the commit and which borrows the mirror's objects, so that steps can use git and nothing is written to the mirror.
+ * @throws {ToolError} `git_checkout`, `no_space`.
+ */
+export const checkOut = async (options: {
+  mirror: Mirror;
+  commit: string;
+  folder: string;
+  signal: AbortSignal;
+}): Promise<void> => {
+  const { mirror, commit, folder, signal } = options;
+  const gitDir = join(folder, ".git");
+  await mkdir(folder);
+  const common = { gitDir, cwd: folder, signal, errorCode: "git_checkout" };
+  const format = commit.length === 64 ? ["--object-format=sha256"] : [];
+  await mirror.git.ok(["init", "--quiet", "--template=", ...format], common);
+  await mkdir(join(gitDir, "objects", "info"), { recursive: true });
+  await writeFile(join(gitDir, "objects", "info", "alternates"), `${join(mirror.gitDir, "objects")}\n`);
+  await mirror.git.ok(["checkout", "--quiet", "--force", "--detach", commit], {
+    ...common,
+    workTree: folder,
+    timeoutMs: CHECKOUT_TIMEOUT_MS,
+  });
+};

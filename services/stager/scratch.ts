@@ -1,0 +1,151 @@
+import { randomBytes } from "node:crypto";
+import { chmod, lstat, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type KernelLock, takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
+
+/** The names of what stands in the scratch directory, which several stagers may share. */
+export const STAGER_FOLDER = /^stager-[0-9a-f]{16}$/;
+const CACHE_FOLDER = "cache";
+const LOCK_FILE = "lock.db";
+const RUNS_FOLDER = "runs";
+const RUN_FILE = "run.json";
+
+const MAX_TRIES = 10;
+
+/** Which run a folder belongs to: what is left of it is found by these when its stager is gone. */
+export interface RunIdentity {
+  instanceId: string;
+  runId: number;
+}
+
+/**
+ * One stager's own part of the scratch directory. A lock that the kernel keeps for the life of the process says that it is
+ * alive; where the lock is free, the folder and what runs in it are leftovers.
+ */
+export class Scratch {
+  readonly folder: string;
+  readonly #root: string;
+  readonly #lock: KernelLock;
+
+  private constructor(root: string, folder: string, lock: KernelLock) {
+    this.#root = root;
+    this.folder = folder;
+    this.#lock = lock;
+  }
+
+  /** @param root `ORCH_SCRATCH_DIR`; made where it is missing. */
+  static async open(root: string): Promise<Scratch> {
+    await mkdir(root, { recursive: true });
+    for (let tries = 1; ; tries++) {
+      const folder = join(root, `stager-${randomBytes(8).toString("hex")}`);
+      await mkdir(folder);
+      const lock = await lockIfKept(folder);
+      if (lock !== null) {
+        await mkdir(join(folder, RUNS_FOLDER));
+        return new Scratch(root, folder, lock);
+      }
+      if (tries === MAX_TRIES) throw new ToolError("scratch", `no folder in ${root} stays: is something clearing it?`);
+    }
+  }
+
+  /** Makes the folder of a run, empty, and notes whose it is. */
+  async makeRunFolder(identity: RunIdentity): Promise<string> {
+    const folder = join(this.folder, RUNS_FOLDER, String(identity.runId));
+    await removeFolder(folder);
+    await mkdir(folder);
+    await writeFile(join(folder, RUN_FILE), JSON.stringify(identity));
+    return folder;
+  }
+
+  /** The directory that a repository's runs may keep things in from one to the next, and stagers side by side share. */
+  async cacheFolder(repo: string): Promise<string> {
+    // A repository's name comes from the configuration; as one component of a path it can name nothing else.
+    const folder = join(this.#root, CACHE_FOLDER, encodeURIComponent(repo).replace(/^\./, "%2E"));
+    await mkdir(folder, { recursive: true });
+    return folder;
+  }
+
+  /** @throws where nothing can be written there. */
+  async probe(): Promise<void> {
+    await writeFile(join(this.folder, "probe"), "");
+  }
+
+  /** Gives the folder up; nothing may run in it any more. */
+  async close(): Promise<void> {
+    await removeFolder(this.folder);
+    this.#lock.release();
+  }
+}
+
+/**
+ * Another stager that starts may take the folder for a leftover between its making and its locking, and remove it: then
+ * there is no lock to be had, or one on a file that has no name any more.
+ */
+const lockIfKept = async (folder: string): Promise<KernelLock | null> => {
+  const file = join(folder, LOCK_FILE);
+  let lock: KernelLock | null;
+  try {
+    lock = await takeKernelLock(file);
+  } catch (error) {
+    if (await exists(folder)) throw error;
+    return null;
+  }
+  if (lock === null || (await exists(file))) return lock;
+  lock.release();
+  return null;
+};
+
+/** Takes the lock of a folder whose stager is gone; null where the stager lives, or somebody else is clearing up. */
+export const lockLeftFolder = (folder: string): Promise<KernelLock | null> => lockIfKept(folder);
+
+/** The runs that a stager's folder holds; `identity` is null where its stager died before it was noted. */
+export const runFoldersIn = async (
+  stagerFolder: string,
+): Promise<{ folder: string; identity: RunIdentity | null }[]> => {
+  const runs = join(stagerFolder, RUNS_FOLDER);
+  const names = (await exists(runs)) ? await readdir(runs) : [];
+  return Promise.all(
+    names.map(async (name) => ({ folder: join(runs, name), identity: await readIdentity(join(runs, name, RUN_FILE)) })),
+  );
+};
+
+const readIdentity = async (file: string): Promise<RunIdentity | null> => {
+  if (!(await exists(file))) return null;
+  try {
+    const { instanceId, runId } = JSON.parse(await readFile(file, "utf8")) as Partial<RunIdentity>;
+    return typeof instanceId === "string" && typeof runId === "number" ? { instanceId, runId } : null;
+  } catch (error) {
+    // Half written: the folder alone has to do.
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+};
+
+const exists = async (path: string): Promise<boolean> =>
+  lstat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT" || error.code === "ENOTDIR") return false;
+      throw error;
+    },
+  );
+
+/** Removes a folder with all that is in it, also where a step has left directories that nobody may write to. */
+export const removeFolder = async (folder: string): Promise<void> => {
+  try {
+    await rm(folder, { recursive: true, force: true });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== "EACCES" && code !== "EPERM" && code !== "ENOTEMPTY") throw error;
+    await makeWritable(folder);
+    await rm(folder, { recursive: true, force: true });
+  }
+};
+
+const makeWritable = async (folder: string): Promise<void> => {
+  await chmod(folder, 0o700);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    if (entry.isDirectory()) await makeWritable(join(folder, entry.name));
+  }
+};

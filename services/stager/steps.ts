@@ -1,0 +1,126 @@
+import type { Clock } from "@orchestrator/shared/clock.ts";
+import { type EndResult, endMatching, endProcesses } from "@orchestrator/shared/process/end_processes.ts";
+import { groupMatcher, type Marks, marksMatcher } from "@orchestrator/shared/process/find_processes.ts";
+import { checkHttp } from "./http_check.ts";
+import type { Placeholders } from "./placeholders.ts";
+import type { PlanStep } from "./plan.ts";
+import { type RunningCommand, startCommand } from "./run_command.ts";
+import type { StepEnding } from "./verdict.ts";
+
+/** What is still holding a step's output when all that could be found has been ended is not waited for longer, in ms. */
+const HELD_OUTPUT_MS = 1000;
+
+export interface StepLimit {
+  ms: number;
+  /** Whose limit it is: the step's own, or what is left of the whole run's. */
+  of: "step" | "run";
+  /** What the plan says, for the message. */
+  statedMs: number;
+}
+
+export interface StepCall {
+  step: PlanStep;
+  limit: StepLimit;
+  /** Ends the step; its reason is thrown. */
+  signal: AbortSignal;
+  onOutput: (chunk: Uint8Array) => void;
+  /** An http check's attempts, one line each. */
+  onAttempt: (line: string) => void;
+}
+
+export interface StepRunnerOptions {
+  /** The checkout. */
+  cwd: string;
+  env: Readonly<Record<string, string>>;
+  placeholders: Placeholders;
+  /** What the run's processes carry wherever they went. */
+  marks: Marks;
+  killGraceMs: number;
+  clock: Clock;
+}
+
+/** Runs the steps of one run, and ends all that they left behind. */
+export class StepRunner {
+  readonly #options: StepRunnerOptions;
+  readonly #commands: RunningCommand[] = [];
+
+  constructor(options: StepRunnerOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Runs one step to its end. What it leaves in the background lives on, for the steps after it; a step that is out of time
+   * is ended with its process group.
+   * @throws the signal's reason when it aborts; the step's group is ended then.
+   */
+  async run(call: StepCall): Promise<StepEnding> {
+    call.signal.throwIfAborted();
+    const { limit } = call;
+    const timedOut: StepEnding = { kind: "timed_out", limit: limit.of, limitMs: limit.statedMs };
+    if (limit.ms <= 0) return timedOut;
+    const time = new AbortController();
+    const timer = setTimeout(() => time.abort(), limit.ms);
+    try {
+      const stop = AbortSignal.any([call.signal, time.signal]);
+      const ending = call.step.kind === "run" ? await this.#command(call, stop) : await this.#http(call, stop);
+      call.signal.throwIfAborted();
+      return ending ?? timedOut;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Ends everything that carries the run's marks or belongs to a step's group, and reads what it had still to say. */
+  async endAll(): Promise<EndResult> {
+    const { marks, killGraceMs, clock } = this.#options;
+    const isMarked = marksMatcher(marks);
+    const groups = this.#commands.map(({ leader }) => groupMatcher(leader));
+    const result = await endMatching((entry) => isMarked(entry) || groups.some((isMember) => isMember(entry)), {
+      graceMs: killGraceMs,
+      clock,
+    });
+    await Promise.all(this.#commands.map((command) => command.closeOutput(HELD_OUTPUT_MS)));
+    return result;
+  }
+
+  /** @returns null where `stop` ended it. */
+  async #command({ step, onOutput }: StepCall, stop: AbortSignal): Promise<StepEnding | null> {
+    if (step.kind !== "run") throw new TypeError(`step ${step.name} is no command`);
+    const { cwd, env, killGraceMs, clock } = this.#options;
+    const started = await startCommand({ command: step.command, cwd, env, onOutput });
+    if (started.kind === "ended") return started.ending;
+    const { running } = started;
+    this.#commands.push(running);
+    const ending = await Promise.race([running.ended, aborted(stop)]);
+    if (ending !== null) return ending;
+    await endProcesses({ group: running.leader, marks: {}, graceMs: killGraceMs, clock });
+    return null;
+  }
+
+  /** @returns null where `stop` ended it. */
+  async #http({ step, onOutput, onAttempt }: StepCall, stop: AbortSignal): Promise<StepEnding | null> {
+    if (step.kind !== "http") throw new TypeError(`step ${step.name} is no http check`);
+    const { attempts } = step.http;
+    try {
+      const answer = await checkHttp({
+        check: step.http,
+        placeholders: this.#options.placeholders,
+        signal: stop,
+        onAttempt: (attempt, { reason }) => onAttempt(`attempt ${attempt} of ${attempts}: ${reason}\n`),
+      });
+      // How many attempts it took depends on the moment; what was answered in the end does not.
+      onOutput(Buffer.from(answer.kind === "right" ? `${answer.reason}\n` : (answer.excerpt ?? "")));
+      return { kind: "answered", answer, attempts };
+    } catch (error) {
+      if (stop.aborted) return null;
+      throw error;
+    }
+  }
+}
+
+/** Resolves with null as soon as the signal has aborted. */
+const aborted = (signal: AbortSignal): Promise<null> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve(null);
+    else signal.addEventListener("abort", () => resolve(null), { once: true });
+  });
