@@ -9,8 +9,23 @@ const MARKER_BYTES = 80;
 export const MIN_BYTES = 512;
 
 /** The line between, always as long, so that its number can grow in place. */
-const marker = (dropped: number): Buffer =>
+export const droppedLine = (dropped: number): Buffer =>
   Buffer.from(`\n${`--- ${dropped} bytes of output dropped here `.padEnd(MARKER_BYTES - 2, "-")}\n`);
+
+/** Where in the file stands what, for those who read it while it is written. */
+export interface FileLayout {
+  /** Grows each time the end is moved: what was read between two of them may be neither the old bytes nor the new. */
+  moves: number;
+  /** True while the end is being moved. */
+  moving: boolean;
+  size: number;
+  /** Bytes that were written and are no longer in the file. */
+  dropped: number;
+  /** Length of the kept beginning, once something was dropped. */
+  headBytes: number;
+  /** Where the kept end begins, once something was dropped. */
+  tailAt: number;
+}
 
 /**
  * A file that takes any number of bytes and never grows beyond its limit. It keeps the beginning and the end, with a line
@@ -28,6 +43,8 @@ export class BoundedFile {
   readonly #keepBytes: number;
   #size = 0;
   #dropped = 0;
+  #moves = 0;
+  #moving = false;
 
   private constructor(file: FileHandle, maxBytes: number) {
     this.#file = file;
@@ -47,9 +64,25 @@ export class BoundedFile {
     return this.#dropped;
   }
 
+  get layout(): FileLayout {
+    return {
+      moves: this.#moves,
+      moving: this.#moving,
+      size: this.#size,
+      dropped: this.#dropped,
+      headBytes: this.#headBytes,
+      tailAt: this.#headBytes + MARKER_BYTES,
+    };
+  }
+
   async write(bytes: Uint8Array): Promise<void> {
     for (let rest = bytes; rest.length > 0; ) {
-      if (this.#size === this.#maxBytes) await this.#dropMiddle();
+      if (this.#size === this.#maxBytes) {
+        this.#moves += 1;
+        this.#moving = true;
+        await this.#dropMiddle();
+        this.#moving = false;
+      }
       const part = rest.subarray(0, this.#maxBytes - this.#size);
       await this.#writeAt(part, this.#size);
       this.#size += part.length;
@@ -68,7 +101,7 @@ export class BoundedFile {
       await this.#writeAt(await this.#readAt(at, Math.min(BLOCK_BYTES, this.#size - at)), tail + at - kept);
     }
     this.#dropped += kept - (this.#dropped === 0 ? this.#headBytes : tail);
-    await this.#writeAt(marker(this.#dropped), this.#headBytes);
+    await this.#writeAt(droppedLine(this.#dropped), this.#headBytes);
     this.#size = tail + this.#size - kept;
     await this.#file.truncate(this.#size);
   }

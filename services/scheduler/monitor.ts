@@ -7,7 +7,7 @@ import type { AgentProcess } from "./agent_process.ts";
 import { type Finalizing, finalizeAgentRun, finalizeCommit } from "./finalizer.ts";
 import { launch, recordAgentStart } from "./launcher.ts";
 import { holdOf, type RunContext } from "./run_context.ts";
-import { openRunLog, type RunLog } from "./run_log.ts";
+import type { RunLog } from "./run_log.ts";
 import type { Ended, RunResult } from "./run_result.ts";
 import { settleRun } from "./settle.ts";
 import { workWithStager } from "./work_with_stager.ts";
@@ -20,12 +20,12 @@ import { writeSurely } from "./write_surely.ts";
 export const monitorRun = async (context: RunContext, run: ActiveRun): Promise<void> => {
   const { activeRuns, liveness, log, points } = context;
   const { jobId, runId } = holdOf(run);
-  let runLog: RunLog | null = null;
   try {
     await points.reach("claim.after", jobId);
     const finalizing = new FinalizerMark(context, run);
     const result = await resultOf(run, async () => {
-      runLog = await openRunLog({ path: run.claim.run.logPath!, maxBytes: context.config.logMaxBytes });
+      const log = { path: run.claim.run.logPath!, maxBytes: context.config.logMaxBytes };
+      const runLog = await context.runLogs.open(runId, log);
       return work(context, run, runLog, () => finalizing.begin());
     });
     await settle(context, run, result, finalizing.begin());
@@ -39,7 +39,7 @@ export const monitorRun = async (context: RunContext, run: ActiveRun): Promise<v
   } finally {
     liveness.clear(jobId, runId);
     activeRuns.remove(run);
-    await closeLog(context, run, runLog);
+    await closeLog(context, runId);
   }
 };
 
@@ -154,10 +154,10 @@ const settle = async (
   if (settlement.kind === "settled" && settlement.next === "defer") stagingCounters.deferred += 1;
 };
 
-const closeLog = async ({ log }: RunContext, run: ActiveRun, runLog: RunLog | null): Promise<void> => {
+const closeLog = async ({ runLogs, log }: RunContext, runId: number): Promise<void> => {
   try {
-    await runLog?.close();
+    await runLogs.close(runId);
   } catch (error) {
-    log.error({ err: error, runId: run.claim.run.id }, "the log of a run could not be written to its end");
+    log.error({ err: error, runId }, "the log of a run could not be written to its end");
   }
 };

@@ -9,6 +9,7 @@ import type { ActiveRun, ActiveRuns } from "./active_runs.ts";
 import type { ReaperCounters, StagingCounters } from "./counters.ts";
 import type { FinalizerLiveness } from "./finalizer_liveness.ts";
 import type { Mirrors } from "./git/mirror.ts";
+import type { RunLogs } from "./run_logs.ts";
 
 /** What launcher, monitor, finalizer and reaper work with. Made once, in `scheduler.ts`. */
 export interface RunContext {
@@ -21,6 +22,7 @@ export interface RunContext {
   git: Git;
   mirrors: Mirrors;
   activeRuns: ActiveRuns;
+  runLogs: RunLogs;
   liveness: FinalizerLiveness;
   reaperCounters: ReaperCounters;
   stagingCounters: StagingCounters;

@@ -1,12 +1,13 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
+import { Notifier } from "@orchestrator/shared/notifier.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
-import { BoundedFile } from "./bounded_file.ts";
+import { BoundedFile, type FileLayout } from "./bounded_file.ts";
 
 /** With more than this waiting for the disk, whoever appends should wait. */
 const HIGH_WATER_BYTES = 1024 * 1024;
 
-/** The log of one run: a bounded file that can be read while it is written. */
+/** The log of one run: a bounded file. */
 export interface RunLog {
   readonly path: string;
   /** What kept the log from being written; from then on whatever is appended is dropped, and nobody has to wait. */
@@ -25,6 +26,16 @@ export interface RunLog {
   close(): Promise<void>;
 }
 
+/** A log as those see it who read it while it is written. */
+export interface GrowingLog extends RunLog {
+  /** Where in the file stands what: for reading it while it is written. */
+  readonly layout: FileLayout;
+  /** True once everything was written and the file was closed: it does not change any more. */
+  readonly closed: boolean;
+  /** Tells of each change of the file, and of its being closed. */
+  readonly changed: Notifier;
+}
+
 const toolError = (path: string, error: unknown): ToolError => {
   const code = String((error as NodeJS.ErrnoException).code);
   const kind = ["ENOSPC", "EDQUOT", "EFBIG"].includes(code) ? "no_space" : "run_log";
@@ -36,7 +47,7 @@ const toolError = (path: string, error: unknown): ToolError => {
  * @param maxBytes the size that the file never exceeds (`ORCH_LOG_MAX_BYTES`).
  * @throws {ToolError} `no_space`, or `run_log` for any other reason.
  */
-export const openRunLog = async ({ path, maxBytes }: { path: string; maxBytes: number }): Promise<RunLog> => {
+export const openRunLog = async ({ path, maxBytes }: { path: string; maxBytes: number }): Promise<GrowingLog> => {
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     return new FileRunLog(path, await BoundedFile.open(path, maxBytes));
@@ -46,15 +57,17 @@ export const openRunLog = async ({ path, maxBytes }: { path: string; maxBytes: n
   }
 };
 
-class FileRunLog implements RunLog {
+class FileRunLog implements GrowingLog {
   readonly path: string;
+  readonly changed = new Notifier();
   readonly #file: BoundedFile;
   #failed: ToolError | null = null;
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
   /** Set while something is being written; resolves when nothing is waiting any more. */
   #writing: Promise<void> | null = null;
-  #closed: Promise<void> | null = null;
+  #closing: Promise<void> | null = null;
+  #closed = false;
 
   constructor(path: string, file: BoundedFile) {
     this.path = path;
@@ -65,8 +78,16 @@ class FileRunLog implements RunLog {
     return this.#failed;
   }
 
+  get layout(): FileLayout {
+    return this.#file.layout;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
   append(chunk: Uint8Array | string): boolean {
-    if (this.#failed !== null || this.#closed !== null) return true;
+    if (this.#failed !== null || this.#closing !== null) return true;
     const bytes = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
     this.#waiting.push(bytes);
     this.#waitingBytes += bytes.length;
@@ -79,8 +100,8 @@ class FileRunLog implements RunLog {
   }
 
   close(): Promise<void> {
-    this.#closed ??= this.#close();
-    return this.#closed;
+    this.#closing ??= this.#close();
+    return this.#closing;
   }
 
   async #writeAll(): Promise<void> {
@@ -90,6 +111,7 @@ class FileRunLog implements RunLog {
         this.#waiting = [];
         this.#waitingBytes = 0;
         for (const bytes of joined(batch)) await this.#file.write(bytes);
+        this.changed.notify();
       }
     } catch (error) {
       this.#failed = toolError(this.path, error);
@@ -107,6 +129,8 @@ class FileRunLog implements RunLog {
     } catch (error) {
       this.#failed ??= toolError(this.path, error);
     }
+    this.#closed = true;
+    this.changed.notify();
     if (this.#failed !== null) throw this.#failed;
   }
 }

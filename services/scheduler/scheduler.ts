@@ -23,6 +23,7 @@ import { monitorRun } from "./monitor.ts";
 import { Reaper } from "./reaper.ts";
 import { requeueRunningJobs } from "./requeue_running_jobs.ts";
 import type { RunContext } from "./run_context.ts";
+import { RunLogs } from "./run_logs.ts";
 import type { SchedulerApi } from "./scheduler_api.ts";
 import { takeSchedulerLock } from "./scheduler_lock.ts";
 
@@ -73,6 +74,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     git,
     mirrors: createMirrors({ git, reposDir: config.reposDir, repos: config.repos }),
     activeRuns: new ActiveRuns(),
+    runLogs: new RunLogs(),
     liveness: new FinalizerLiveness(clock),
     reaperCounters: createReaperCounters(),
     stagingCounters: createStagingCounters(),

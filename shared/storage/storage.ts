@@ -29,6 +29,7 @@ export class Tx {
   readonly #now: string;
   readonly moves: Move[] = [];
   readonly events: TaskEvent[] = [];
+  #opened = false;
 
   constructor(sql: SqlTransaction, now: string) {
     this.#sql = sql;
@@ -54,6 +55,15 @@ export class Tx {
 
   taskMoved(from: TaskPlace | null, to: TaskPlace): void {
     this.moves.push({ of: "task", from, to });
+  }
+
+  /** Says that jobs may be claimed now that could not be before, though none has moved: something is no longer paused. */
+  queueOpened(): void {
+    this.#opened = true;
+  }
+
+  get queueMoved(): boolean {
+    return this.#opened || this.moves.some((move) => move.of === "job");
   }
 
   /** Appends to the history. */
@@ -172,7 +182,7 @@ export class Storage {
 
   #announce(tx: Tx): void {
     this.tally.apply(tx.moves);
-    const committed: Committed = { events: tx.events, queueMoved: tx.moves.some((move) => move.of === "job") };
+    const committed: Committed = { events: tx.events, queueMoved: tx.queueMoved };
     for (const listener of this.#listeners) listener(committed);
   }
 

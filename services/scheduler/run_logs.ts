@@ -1,0 +1,33 @@
+import { Notifier } from "@orchestrator/shared/notifier.ts";
+import { type GrowingLog, openRunLog } from "./run_log.ts";
+
+/** The logs that are being written now, by run: who wants to read one while it grows finds it here. */
+export class RunLogs {
+  readonly #logs = new Map<number, GrowingLog>();
+  /** Tells of each log that is opened. */
+  readonly opened = new Notifier();
+
+  /** @throws {ToolError} `no_space`, or `run_log` for any other reason. */
+  async open(runId: number, options: { path: string; maxBytes: number }): Promise<GrowingLog> {
+    const log = await openRunLog(options);
+    this.#logs.set(runId, log);
+    this.opened.notify();
+    return log;
+  }
+
+  get(runId: number): GrowingLog | undefined {
+    return this.#logs.get(runId);
+  }
+
+  /**
+   * Writes the run's log to its end and closes it, if it was opened.
+   * @throws {ToolError} where it could not be written.
+   */
+  async close(runId: number): Promise<void> {
+    try {
+      await this.#logs.get(runId)?.close();
+    } finally {
+      this.#logs.delete(runId);
+    }
+  }
+}
