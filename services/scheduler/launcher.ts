@@ -38,7 +38,7 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
   const salvaged = await salvage(context, run, place);
   if (salvaged.kind === "collected") return { kind: "collected", place, commit: salvaged.commit };
 
-  const workspace = await prepare(context, run, place);
+  const workspace = await prepare(context, run, place, salvaged.wipRef);
   await points.reach("launch.workspace_ready", job.id);
   const { config, git } = context;
   const override = await readPromptOverride(git, place.mirror, task.baseBranch, job.agent, run.signal);
@@ -92,9 +92,14 @@ const programFor = ({ config }: RunContext, agent: string): AgentConfig => {
   );
 };
 
-const prepare = async ({ config, git }: RunContext, run: ActiveRun, place: RunPlace): Promise<string> => {
+const prepare = async (
+  { config, git, log }: RunContext,
+  run: ActiveRun,
+  place: RunPlace,
+  wipRef: string | null,
+): Promise<string> => {
   const { task } = run.claim;
-  const { path } = await prepareWorkspace({
+  const { path, notes } = await prepareWorkspace({
     git,
     mirror: place.mirror,
     workspacesDir: config.workspacesDir,
@@ -103,7 +108,9 @@ const prepare = async ({ config, git }: RunContext, run: ActiveRun, place: RunPl
     baseBranch: task.baseBranch,
     start: place.start,
     staleArtifact: place.artifact,
+    refs: wipRef === null ? [] : [wipRef],
     signal: run.signal,
   });
+  if (notes.length > 0) log.warn({ ...holdOf(run), notes }, "the workspace is not as a run may expect it");
   return path;
 };

@@ -3,7 +3,6 @@ import { findStage, type Stage } from "@orchestrator/shared/pipeline.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
-import type { AgentProcess } from "./agent_process.ts";
 import { type Finalizing, finalizeAgentRun, finalizeCommit } from "./finalizer.ts";
 import { launch, recordAgentStart } from "./launcher.ts";
 import { holdOf, type RunContext } from "./run_context.ts";

@@ -17,7 +17,7 @@ export interface RunPlace {
 
 /** Fetches the repository and finds the commit that a run starts from, or why it cannot start. */
 export const findPlace = async (
-  { mirrors, storage }: Pick<RunContext, "mirrors" | "storage">,
+  { git, mirrors, storage }: Pick<RunContext, "git" | "mirrors" | "storage">,
   run: ActiveRun,
   stage: Stage,
 ): Promise<{ kind: "place"; place: RunPlace } | { kind: "refused"; result: RunResult }> => {
@@ -26,6 +26,7 @@ export const findPlace = async (
   const mirror = mirrors.get(task.repo);
   await mirror.exclusive(() => mirror.fetch({ signal }), { signal });
   const begin = await startCommit({
+    git,
     mirror,
     branch: task.branch,
     baseBranch: task.baseBranch,

@@ -3,9 +3,10 @@ import type { Run } from "@orchestrator/shared/schemas/rows.ts";
 import { findEarlierRun } from "@orchestrator/shared/storage/find_earlier_run.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { Finalizing } from "./finalizer.ts";
-import { type Collected, collectWork, runRef } from "./git/collect.ts";
+import { type Collected, collectWork } from "./git/collect.ts";
 import { commitMessage } from "./git/commit_message.ts";
-import { keepWork, wipRef } from "./git/keep_work.ts";
+import { keepWork } from "./git/keep_work.ts";
+import { runRef, wipRef } from "./git/refs.ts";
 import type { RunContext } from "./run_context.ts";
 import type { RunPlace } from "./run_place.ts";
 
@@ -41,10 +42,10 @@ export const collect = (
 
 /** Keeps what a run without success left, for the next attempt and for people. */
 export const keep = async (context: RunContext, work: Work, finalizing: Finalizing): Promise<void> => {
-  const { mirror, start } = work.place;
-  const options = { git: context.git, mirror, workspace: work.workspace, start, runId: work.author.id };
-  const { ref } = await mirror.exclusive(() => keepWork({ ...options, signal: finalizing.signal }), finalizing);
-  if (ref !== null) context.log.info({ runId: work.author.id, ref }, "kept the work of a run that did not succeed");
+  const { mirror, start, artifact } = work.place;
+  const options = { git: context.git, mirror, workspace: work.workspace, start, artifact, runId: work.author.id };
+  const { ref, notes } = await mirror.exclusive(() => keepWork({ ...options, signal: finalizing.signal }), finalizing);
+  if (ref !== null) context.log.info({ runId: work.author.id, ref, notes }, "kept what a run without success left");
 };
 
 export type Salvaged =
