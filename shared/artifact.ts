@@ -117,7 +117,9 @@ const mismatch = ({ data, fields }: Frontmatter, key: string, expected: string):
   }
   const field = fields.get(key);
   if (data[key] === expected || field?.source === expected) return [];
-  return [`line ${field?.line}: ${key} is ${describeValue(data[key])}, expected ${expected}`];
+  const written = typeof data[key] === "string" ? data[key] : field?.source;
+  const found = written ? quote(written) : describeValue(data[key]);
+  return [`line ${field?.line}: ${key} is ${found}, expected ${expected}`];
 };
 
 type Verdict = Exclude<GateReading, { kind: "unreadable" }> | { kind: "fault"; fault: string };

@@ -159,8 +159,8 @@ const describeIssue = (issue: v.BaseIssue<unknown>, prefix: YamlPath): FormFault
   if (isUnknownKey(issue)) return { path, text: `unknown key, accepted: ${issue.message}` };
   const last = issue.path?.at(-1);
   if (last?.origin === "key") {
-    const found = issue.type === "strict_object" ? "nothing" : "this name";
-    return { path, text: foundAccepted(found, issue.message) };
+    const missing = issue.type === "strict_object";
+    return { path, text: missing ? `missing, accepted: ${issue.message}` : foundAccepted("this name", issue.message) };
   }
   const hidden = mayHoldSecret(path) || ["custom", "array"].includes(issue.type);
   return { path, text: foundAccepted(hidden ? showKindOnly(issue.input) : showValue(issue.input), issue.message) };

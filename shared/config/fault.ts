@@ -13,7 +13,7 @@ export const showValue = (value: unknown): string => {
 
 /** The same for what may hold a secret: its kind, never its content. */
 export const showKindOnly = (value: unknown): string =>
-  typeof value === "string" ? (value === "" ? "an empty text" : "a text that is none of these") : showKind(value, null);
+  typeof value === "string" ? (value === "" ? "an empty text" : "a text (not shown here)") : showKind(value, null);
 
 const showKind = (value: unknown, shown: string | null): string => {
   if (value === null || value === undefined) return "nothing";
