@@ -9,8 +9,6 @@ export { findMarked } from "./find_processes.ts";
 const KILL_WAIT_MS = 10_000;
 /** Between two looks at the processes already known. */
 const POLL_MS = { first: 4, longest: 50 };
-/** Between two looks through all of `/proc` while the known ones take their time. */
-const SCAN_MS = 200;
 /** So many scans in a row must find nothing: a process in the middle of an exec shows an empty environment to one of them. */
 const CLEAN_SCANS = 2;
 
@@ -65,15 +63,17 @@ const signalProcess = ({ pid, started }: ProcessId, name: NodeJS.Signals): void 
   if (name === "SIGTERM" && entry.state.toUpperCase() === "T") kill(pid, "SIGCONT");
 };
 
-/** Signals what `matches` finds and `seen` does not hold yet (with `again`, all of it); true if something new was found. */
-const sweep = (matches: Matcher, name: NodeJS.Signals, seen: Seen, again: boolean): boolean => {
+/** Signals what `matches` finds and `seen` does not hold yet (SIGKILL: all of it); true if something new was found. */
+const sweep = (matches: Matcher, name: "SIGTERM" | "SIGKILL", seen: Seen): boolean => {
   let news = false;
-  // Newest first, each signalled as soon as it is found: what is forking has the least time to get away.
-  for (const { pid, started } of findMatching(matches)) {
+  const newestFirst = findMatching(matches);
+  // SIGTERM to the oldest first: whoever waits for a child is to know why it went. SIGKILL to the newest first and as soon as
+  // it is found: what is forking has the least time to get away.
+  for (const { pid, started } of name === "SIGTERM" ? [...newestFirst].reverse() : newestFirst) {
     const key = `${pid}:${started}`;
     const isNew = !seen.has(key);
     seen.set(key, { pid, started });
-    if (isNew || again) signalProcess({ pid, started }, name);
+    if (isNew || name === "SIGKILL") signalProcess({ pid, started }, name);
     news ||= isNew;
   }
   return news;
@@ -81,24 +81,24 @@ const sweep = (matches: Matcher, name: NodeJS.Signals, seen: Seen, again: boolea
 
 const alive = (seen: Seen): ProcessId[] => [...seen.values()].filter(({ pid, started }) => isAlive(pid, started));
 
-/** SIGTERM to each process once, then up to `graceMs` for them to end; true if all are gone. */
+/**
+ * SIGTERM to each process once, then up to `graceMs` for them to end; true if all are gone. What appears meanwhile is left in
+ * peace until those are gone: it may be the command with which one of them tidies up.
+ */
 const endGently = async (matches: Matcher, seen: Seen, options: Omit<EndOptions, "marks">): Promise<boolean> => {
   const { graceMs, clock, signal } = options;
   const deadline = clock.monotonicMs() + graceMs;
   let wait = POLL_MS.first;
-  let scanAt = 0;
   let clean = 0;
   for (;;) {
-    const now = clock.monotonicMs();
     const quiet = alive(seen).length === 0;
-    if (quiet || now >= scanAt) {
-      const news = sweep(matches, "SIGTERM", seen, false);
-      clean = quiet && !news ? clean + 1 : 0;
+    if (quiet) {
+      clean = sweep(matches, "SIGTERM", seen) ? 0 : clean + 1;
       if (clean === CLEAN_SCANS) return true;
-      scanAt = now + SCAN_MS;
     }
-    if (now >= deadline || signal?.aborted) return false;
-    await pause(Math.min(quiet ? POLL_MS.first : wait, deadline - now), signal);
+    const left = deadline - clock.monotonicMs();
+    if (left <= 0 || signal?.aborted) return false;
+    await pause(Math.min(quiet ? POLL_MS.first : wait, left), signal);
     wait = Math.min(wait * 2, POLL_MS.longest);
   }
 };
@@ -110,7 +110,7 @@ const endHard = async (matches: Matcher, seen: Seen, group: ProcessId | undefine
   let clean = 0;
   for (;;) {
     if (group !== undefined) killGroup(group);
-    const news = sweep(matches, "SIGKILL", seen, true);
+    const news = sweep(matches, "SIGKILL", seen);
     const quiet = !news && alive(seen).length === 0;
     clean = quiet ? clean + 1 : 0;
     if (clean === CLEAN_SCANS || clock.monotonicMs() >= deadline) return;

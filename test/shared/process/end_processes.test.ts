@@ -46,6 +46,26 @@ test("each process gets SIGTERM once and its time to end", async () => {
   expect(readFileSync(file, "utf8")).toBe("term\nend\n");
 });
 
+test("what tidies up after SIGTERM may use commands for it", async () => {
+  const file = join(tempFolder(), "signals");
+  const { marks, env } = newMarks();
+  const child = await startScript(`trap 'sleep 0.6; echo tidy > ${file}; exit' TERM; echo ready; sleep 60 & wait`, {
+    env,
+  });
+  await endProcesses({ group: child, marks, graceMs: 20_000, clock });
+  expect(readFileSync(file, "utf8")).toBe("tidy\n");
+});
+
+test("a child that was forked too late for SIGTERM does not take up the grace", async () => {
+  const { marks, env } = newMarks();
+  const child = await startScript("trap 'sleep 60 & exit' TERM; echo ready; sleep 60 & wait", { env });
+  const before = clock.monotonicMs();
+  await endProcesses({ marks, graceMs: 20_000, clock });
+  expect(clock.monotonicMs() - before).toBeLessThan(10_000);
+  expect(isUp(child)).toBe(false);
+  expect(findMarked(marks)).toEqual([]);
+});
+
 test("a stopped process is continued, so that it can end by itself", async () => {
   const file = join(tempFolder(), "signals");
   const { marks, env } = newMarks();
