@@ -9,7 +9,10 @@ export interface GitOptions {
   gitDir?: string;
   workTree?: string;
   indexFile?: string;
-  /** Default: the git directory. Never let it be a workspace: processes standing there count as the agent's. */
+  /**
+   * Default: the git directory, or with a work tree `/`, from where git means all of it. Never let it be a workspace:
+   * processes that stand there count as the agent's.
+   */
   cwd?: string;
   input?: string | Uint8Array;
   /** Read as standard input instead of `input`; for what may be large. */
@@ -72,7 +75,7 @@ export const createGit = (surroundings: GitSurroundings): Git => {
     try {
       ended = await supervise("git", [...settingsArguments, ...args], {
         env,
-        cwd: o.cwd ?? o.gitDir ?? "/",
+        cwd: o.cwd ?? (o.workTree === undefined ? o.gitDir : undefined) ?? "/",
         stdio: [stdin?.fd ?? (o.input === undefined ? "ignore" : "pipe"), stdout?.fd ?? "pipe", "pipe"],
         input: o.input,
         timeoutMs: o.timeoutMs ?? TIMEOUT_MS,

@@ -16,6 +16,10 @@ export interface OwnGitDir {
   notes: string[];
 }
 
+/**
+ * `commitGraph`, `multiPackIndex` and bitmaps are shortcuts that a stranger's objects could lie through. Nothing here
+ * outlives the operation, so nothing needs to reach the disk.
+ */
 const CONFIG = `[core]
 	repositoryFormatVersion = 0
 	bare = false
@@ -24,6 +28,7 @@ const CONFIG = `[core]
 	logAllRefUpdates = false
 	commitGraph = false
 	multiPackIndex = false
+	fsync = none
 [pack]
 	useBitmaps = false
 `;

@@ -122,7 +122,7 @@ const addFiles = async (
   leftOut: readonly Buffer[],
   options: GitOptions,
 ): Promise<string[]> => {
-  const args = ["add", "--all", "--ignore-errors"];
+  const args = [...INTO_ONE_PACK, "add", "--all", "--ignore-errors"];
   if (leftOut.length > 0) {
     args.push("--pathspec-from-file=-", "--pathspec-file-nul");
     const excluded = leftOut.map((path) => Buffer.concat([Buffer.from(":(top,exclude,literal)"), path]));
@@ -147,6 +147,8 @@ const addFiles = async (
   return notes;
 };
 
+/** Above this size `git add` writes into one pack: for thousands of new files ten times as fast as a file for each. */
+const INTO_ONE_PACK = ["-c", "core.bigFileThreshold=1"];
 /** The exit code of `git add --ignore-errors` that has left files out. */
 const SOME_NOT_ADDED = 1;
 const NUL = Buffer.from("\0");

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import type { Git, GitOptions } from "@orchestrator/shared/git/run_git.ts";
 import { kindBelow } from "./careful_files.ts";
 import { commitMessage } from "./commit_message.ts";
 import { commitTree } from "./commit_tree.ts";
@@ -132,9 +132,23 @@ const withNested = async (o: WipOptions, notes: string[]): Promise<string> => {
       continue;
     }
     folders.push(...inside.nested.map((deeper) => `${folder}/${deeper}`));
-    await git.ok(["read-tree", `--prefix=${folder}/`, inside.tree], options);
+    await addBelow(git, folder, inside.tree, options);
   }
   return (await git.ok(["write-tree"], options)).trim();
+};
+
+/** Puts the files of `tree` into the index below `folder`, in place of what stands there. */
+const addBelow = async (git: Git, folder: string, tree: string, options: GitOptions): Promise<void> => {
+  const listing = await git.bytes(["ls-tree", "-r", "-z", tree], { ...options, maxOutputBytes: MAX_LIST_BYTES });
+  const lines: Buffer[] = [];
+  for (let from = 0; from < listing.length; ) {
+    const path = listing.indexOf("\t", from) + 1;
+    const end = listing.indexOf(0, path) + 1;
+    lines.push(listing.subarray(from, path), Buffer.from(`${folder}/`), listing.subarray(path, end));
+    from = end;
+  }
+  const args = ["update-index", "--add", "--replace", "-z", "--index-info"];
+  await git.ok(args, { ...options, input: Buffer.concat(lines) });
 };
 
 const messageFor = (runId: number, nested: readonly string[]): string =>
