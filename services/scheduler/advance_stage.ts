@@ -5,12 +5,12 @@ export interface StageMove {
   taskId: number;
   from: string;
   to: string;
-  /** The run that the task is leased to: only its settle may move the task. */
-  leaseRunId: number;
+  /** The run that the task is leased to: only its settle may move the task. Null: it is leased to none, a person moves it. */
+  leaseRunId: number | null;
   /** What the task is once it stands in `to`: `waiting` for a stage that needs approval, `done` at the end. */
   status: Extract<TaskStatus, "active" | "waiting" | "done">;
-  /** The commit that the settle records as the truth about the branch. */
-  head: string;
+  /** The commit that the settle records as the truth about the branch; null: it stays as it is. */
+  head: string | null;
   /** True for a move backwards, which counts as a return. */
   isReturn: boolean;
 }
@@ -22,8 +22,8 @@ export interface StageMove {
  */
 export const advanceStage = async (tx: Tx, move: StageMove): Promise<boolean> => {
   const changed = await tx.run(
-    `UPDATE tasks SET stage = ?, status = ?, head = ?, returns = returns + ?, lease_run_id = NULL, updated_at = ?
-     WHERE id = ? AND stage = ? AND status = 'active' AND lease_run_id = ?`,
+    `UPDATE tasks SET stage = ?, status = ?, head = coalesce(?, head), returns = returns + ?, lease_run_id = NULL, updated_at = ?
+     WHERE id = ? AND stage = ? AND status = 'active' AND lease_run_id IS ?`,
     [move.to, move.status, move.head, move.isReturn ? 1 : 0, tx.now, move.taskId, move.from, move.leaseRunId],
   );
   if (changed === 0) return false;

@@ -1,11 +1,10 @@
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { findStage } from "@orchestrator/shared/pipeline.ts";
 import type { NewTask } from "@orchestrator/shared/schemas/new_task.ts";
-import { enqueueJob } from "@orchestrator/shared/storage/enqueue_job.ts";
 import { insertTask } from "@orchestrator/shared/storage/insert_task.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import { enqueueStage } from "./enqueue_stage.ts";
 import type { CreateTaskResult } from "./scheduler_api.ts";
-import { composeTaskContent } from "./task_content.ts";
 
 /** Takes a work item in: the task, its first job (none where its first stage waits for approval) and the event, in one transaction. */
 export const createTask = async (
@@ -57,16 +56,7 @@ export const createTask = async (
         const { task } = inserted;
         await tx.event("created", { taskId: task.id }, { stage: task.stage, repo: task.repo, branch: task.branch });
         if (task.status === "waiting") await tx.event("waiting", { taskId: task.id }, { stage: task.stage });
-        else
-          await enqueueJob(tx, {
-            taskId: task.id,
-            stage: stage.name,
-            agent: stage.agent,
-            priority: task.priority,
-            taskContent: composeTaskContent(task, null),
-            maxAttempts: stage.maxAttempts,
-            availableAt: tx.now,
-          });
+        else await enqueueStage(tx, task, stage, null);
         return { kind: "created", task };
       }
     }

@@ -35,8 +35,7 @@ export type Next =
   | { kind: "again"; event: "retried" | "requeued"; attempt: number; delayMs: number }
   /** A fresh job of the same stage, with a marker in its `task_content`. */
   | { kind: "defer"; availableAtMs: number }
-  | { kind: "block"; reason: string }
-  | { kind: "cancel" };
+  | { kind: "block"; reason: string };
 
 /** Decides what follows from a run's result. Pure: the settle repeats its premises in its WHERE. */
 export const decideNext = (result: RunResult, now: Situation): Next => {
@@ -80,7 +79,10 @@ const afterDeferred = (reason: string, decision: DeferDecision): Next =>
     : { kind: "block", reason: `${decision.reason}; last: ${reason}` };
 
 const afterEnded = (result: Ended, now: Situation): Next => {
-  if (result.outcome === "cancelled") return { kind: "cancel" };
+  if (result.outcome === "cancelled") {
+    // A cancel is recorded, for run, job and task, before the run is told: its settle never comes this far.
+    throw new Error("a run was ended as cancelled, and nobody has recorded that it was");
+  }
   if (!now.stage.rerun && result.runsAgentAgain) {
     return {
       kind: "block",

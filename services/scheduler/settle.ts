@@ -13,8 +13,8 @@ import { readSettlementView, type SettlementView } from "@orchestrator/shared/st
 import type { Storage, Tx } from "@orchestrator/shared/storage/storage.ts";
 import { advanceStage } from "./advance_stage.ts";
 import { decideNext, type Next } from "./decide_next.ts";
+import { enqueueStage } from "./enqueue_stage.ts";
 import { type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
-import { composeTaskContent } from "./task_content.ts";
 
 export interface SettleDeps {
   storage: Storage;
@@ -137,9 +137,6 @@ const apply = async (
       must(await blockTask(tx, task, { leaseRunId: run.id, reason: next.reason, head }));
       return tx.event("blocked", hold, { ...detail, reason: next.reason });
     }
-    case "cancel":
-      must(await endJob(tx, hold, "cancelled", reason));
-      return tx.event("cancelled", hold, detail);
   }
 };
 
@@ -168,15 +165,7 @@ const enterStage = async (
   await tx.event(isReturn ? "returned" : "advanced", about, detail);
   if (stage === undefined) return tx.event(DONE_STAGE, { taskId: task.id }, { head: move.head });
   if (status === "waiting") return tx.event("waiting", { taskId: task.id }, { stage: stage.name });
-  await enqueueJob(tx, {
-    taskId: task.id,
-    stage: stage.name,
-    agent: stage.agent,
-    priority: task.priority,
-    taskContent: composeTaskContent(task, move.why),
-    maxAttempts: stage.maxAttempts,
-    availableAt: tx.now,
-  });
+  await enqueueStage(tx, task, stage, move.why);
 };
 
 /** Whether the row already says what this settle would write: then it was this run that wrote it, not somebody in its place. */

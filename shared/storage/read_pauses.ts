@@ -1,4 +1,4 @@
-import type { Storage } from "./storage.ts";
+import type { Storage, Tx } from "./storage.ts";
 
 /** What is paused: `all`, `agent:<name>`, `repo:<name>` or `staging`. */
 export interface Pause {
@@ -9,5 +9,5 @@ export interface Pause {
 }
 
 /** @returns what is paused, longest first. */
-export const readPauses = (storage: Pick<Storage, "query">): Promise<Pause[]> =>
+export const readPauses = (storage: Pick<Storage | Tx, "query">): Promise<Pause[]> =>
   storage.query<Pause>("SELECT what, reason, since FROM queue_state ORDER BY since, what");

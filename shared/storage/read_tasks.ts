@@ -1,7 +1,8 @@
 import type { TaskStatus } from "../domain.ts";
 import type { Job, Run, Task, TaskEvent } from "../schemas/rows.ts";
 import { EVENT_COLUMNS, JOB_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, toEvent } from "./columns.ts";
-import type { SqlValue } from "./connection.ts";
+import { pageQuery } from "./page_query.ts";
+import type { TaskKey } from "./read_task.ts";
 import type { Storage } from "./storage.ts";
 
 export interface TaskFilter {
@@ -13,22 +14,12 @@ export interface TaskFilter {
 }
 
 /** A page of tasks, newest first. Ids only grow, so a page stays right while tasks come in. */
-export const listTasks = (storage: Pick<Storage, "query">, filter: TaskFilter): Promise<Task[]> => {
-  const conditions: string[] = [];
-  const args: SqlValue[] = [];
-  const where = (condition: string, value: SqlValue | undefined): void => {
-    if (value === undefined) return;
-    conditions.push(condition);
-    args.push(value);
-  };
-  where("status = ?", filter.status);
-  where("stage = ?", filter.stage);
-  where("id < ?", filter.beforeId);
-  const clause = conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : "";
-  return storage.query<Task>(`SELECT ${TASK_COLUMNS} FROM tasks ${clause} ORDER BY id DESC LIMIT ?`, [
-    ...args,
-    filter.limit,
-  ]);
+export const listTasks = (
+  storage: Pick<Storage, "query">,
+  { status, stage, beforeId, limit }: TaskFilter,
+): Promise<Task[]> => {
+  const { sql, args } = pageQuery(TASK_COLUMNS, "tasks", { status, stage }, { beforeId, limit });
+  return storage.query<Task>(sql, args);
 };
 
 /** How much of a task's history one answer holds; the newest of it. A task that went round for weeks must not fill the memory. */
@@ -44,7 +35,7 @@ export interface TaskHistory {
 /** A task by id or work item id, with its jobs, runs and events, oldest first, as one moment saw them. */
 export const findTask = async (
   storage: Pick<Storage, "query" | "snapshot">,
-  key: { id: number } | { workItemId: string },
+  key: TaskKey,
 ): Promise<TaskHistory | null> => {
   const [column, value] = "id" in key ? (["id", key.id] as const) : (["work_item_id", key.workItemId] as const);
   const task = `SELECT id FROM tasks WHERE ${column} = ?`;

@@ -220,8 +220,6 @@ test("a branch that somebody else moved blocks the task at once, whatever attemp
   expect(decideNext(result, situation())).toEqual({ kind: "block", reason: "by Ann" });
 });
 
-test("a cancelled run cancels its job", () => {
-  expect(decideNext(ended({ outcome: "cancelled" }), situation({ stage: stage("deploy") }))).toEqual({
-    kind: "cancel",
-  });
+test.each(["review", "deploy"])("a cancelled run of %s decides nothing: the cancel was recorded before it", (name) => {
+  expect(() => decideNext(ended({ outcome: "cancelled" }), situation({ stage: stage(name) }))).toThrow(/cancelled/);
 });
