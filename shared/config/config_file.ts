@@ -162,7 +162,8 @@ const describeIssue = (issue: v.BaseIssue<unknown>, prefix: YamlPath): FormFault
     const missing = issue.type === "strict_object";
     return { path, text: missing ? `missing, accepted: ${issue.message}` : foundAccepted("this name", issue.message) };
   }
-  const hidden = mayHoldSecret(path) || ["custom", "array"].includes(issue.type);
+  // A text where a mapping or a list belongs may be a whole command or URL.
+  const hidden = mayHoldSecret(path) || (typeof issue.input === "string" && ["custom", "array"].includes(issue.type));
   return { path, text: foundAccepted(hidden ? showKindOnly(issue.input) : showValue(issue.input), issue.message) };
 };
 

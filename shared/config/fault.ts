@@ -7,19 +7,23 @@ export const foundAccepted = (found: string, accepted: string): string => `found
 
 /** What was there, on one line and cut where it is long. Lists and mappings by their kind alone. */
 export const showValue = (value: unknown): string => {
-  if (typeof value !== "string") return showKind(value, String(value));
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  if (typeof value !== "string") return showKindOnly(value);
   return JSON.stringify(value.length <= MAX_SHOWN ? value : `${value.slice(0, MAX_SHOWN)}…`);
 };
 
 /** The same for what may hold a secret: its kind, never its content. */
-export const showKindOnly = (value: unknown): string =>
-  typeof value === "string" ? (value === "" ? "an empty text" : "a text (not shown here)") : showKind(value, null);
-
-const showKind = (value: unknown, shown: string | null): string => {
+export const showKindOnly = (value: unknown): string => {
   if (value === null || value === undefined) return "nothing";
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list";
-  if (typeof value === "object") return "a mapping";
-  return shown ?? (typeof value === "number" ? "a number" : "a boolean");
+  switch (typeof value) {
+    case "string":
+      return value === "" ? "an empty text" : "a text (not shown here)";
+    case "object":
+      return "a mapping";
+    default:
+      return `a ${typeof value}`;
+  }
 };
 
 /** A path as people write it: `pipeline.stages[2].gate.on_fail`. */
