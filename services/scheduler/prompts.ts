@@ -121,7 +121,7 @@ const deliverable = ({ task, job, stage, artifactPath, model }: PromptInput): st
     ["created_at", (job.startedAt ?? job.createdAt).slice(0, 10)],
     ["model_used", model ? yamlText(model) : "<the model that you are, or unknown>"],
   ];
-  if (gate !== null) values.push([gate.key, `<${[...gate.pass, ...gate.fail].join(" or ")}>`]);
+  if (gate !== null) values.push([gate.key, `<${[...gate.pass, ...gate.fail].map(yamlText).join(" or ")}>`]);
   const lines = values.map(([key, value]) => `${key}: ${value}`).join("\n");
   return `## What you must leave behind
 
@@ -146,7 +146,7 @@ repeated${stage.rerun ? "" : ", or a person looks at it"}.`;
 };
 
 const gateText = ({ key, pass, fail, onFail }: NonNullable<Stage["gate"]>): string => {
-  const list = (values: readonly string[]): string => values.map((value) => `\`${value}\``).join(" or ");
+  const list = (values: readonly string[]): string => values.map((value) => `\`${yamlText(value)}\``).join(" or ");
   return `\`${key}\` is your verdict, and the only thing that decides how the work item goes on. Exactly one of these values, upper and lower
 case as here, and nothing else in that line:
 
