@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StagingRunRequest } from "@orchestrator/shared/schemas/staging_run.ts";
 import type { Connection } from "@orchestrator/shared/storage/connection.ts";
-import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
+import { DatabaseMissingError, openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { readInstanceId, readStagingJob, type StagingJob } from "@orchestrator/shared/storage/read_staging_job.ts";
 
 /** While the scheduler is just starting or stopping, opening its database can fail for a moment. */
@@ -46,7 +46,7 @@ export class StagerDatabase {
         return await read(await this.#connection);
       } catch (error) {
         await this.close();
-        if (tries === TRIES) throw error;
+        if (tries === TRIES || error instanceof DatabaseMissingError) throw error;
         await sleep(PAUSE_MS);
       }
     }

@@ -173,7 +173,7 @@ const slow = ({ shown, timeoutMs }: Pick<HttpRequest, "shown" | "timeoutMs">): H
 const ROUTING = new Set(["EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENETDOWN", "EADDRNOTAVAIL", "EACCES", "EPERM"]);
 const RESET = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 const NAMES = /^(ENOTFOUND|EAI_|ENODATA|ESERVFAIL|EREFUSED|ENONAME|EBADNAME)/;
-const CERTIFICATE = /CERT|SELF_SIGNED|UNABLE_TO_GET|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH|CRL/;
+const CERTIFICATE = /CERT|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH|CRL/;
 const NOT_HTTP = /^(HPE_|EPROTO$|ERR_SSL_)/;
 
 /** What a failed connection says: `refused`, `reset`, `slow` and `wrong` of the work, the others of what lies between. */

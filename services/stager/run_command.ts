@@ -26,7 +26,9 @@ export interface RunningCommand {
   leader: ProcessId;
   /** How the program itself ended, with what it printed until then read; what it left in the background may still run. */
   ended: Promise<StepEnding>;
-  /** Resolves when nobody holds the output any more; after `graceMs` it is no longer read. */
+  /** Resolves when what has been written is read: nobody holds the output any more, or it is silent. */
+  outputSettled(): Promise<void>;
+  /** From here on the output is read and thrown away; resolves when nobody holds it any more, or `graceMs` are over. */
   closeOutput(graceMs: number): Promise<void>;
 }
 
@@ -85,7 +87,8 @@ export const startCommand = async (
     await reading.settled();
     return ending;
   });
-  return { kind: "running", running: { leader, ended, closeOutput: (graceMs) => reading.close(graceMs) } };
+  const outputSettled = () => reading.settled();
+  return { kind: "running", running: { leader, ended, outputSettled, closeOutput: (ms) => reading.close(ms) } };
 };
 
 const isFolder = async (path: string): Promise<boolean> =>
@@ -102,6 +105,7 @@ class OutputReader {
   readonly #streams: readonly Readable[];
   readonly #closed: Promise<unknown>;
   #heard = 0;
+  #listening = true;
 
   constructor(streams: readonly Readable[], onOutput: (chunk: Uint8Array) => void) {
     this.#streams = streams;
@@ -111,7 +115,7 @@ class OutputReader {
           new Promise<void>((resolve) => {
             stream.on("data", (chunk: Uint8Array) => {
               this.#heard += 1;
-              onOutput(chunk);
+              if (this.#listening) onOutput(chunk);
             });
             // What cannot be read any more is over; the process's own end is what is judged.
             stream.on("error", () => stream.destroy());
@@ -121,7 +125,6 @@ class OutputReader {
     );
   }
 
-  /** What an ended program had written is read: the output is closed, or silent. */
   async settled(): Promise<void> {
     for (let looks = 0; looks < MAX_LOOKS; looks++) {
       const before = this.#heard;
@@ -131,6 +134,7 @@ class OutputReader {
   }
 
   async close(graceMs: number): Promise<void> {
+    this.#listening = false;
     const timer = setTimeout(() => {
       for (const stream of this.#streams) stream.destroy();
     }, graceMs);

@@ -7,7 +7,7 @@ import type { PlanStep } from "./plan.ts";
 import { type RunningCommand, startCommand } from "./run_command.ts";
 import type { StepEnding } from "./verdict.ts";
 
-/** What is still holding a step's output when all that could be found has been ended is not waited for longer, in ms. */
+/** Whoever still holds a step's output so long after the grace is not waited for, in ms. */
 const HELD_OUTPUT_MS = 1000;
 
 export interface StepLimit {
@@ -70,16 +70,21 @@ export class StepRunner {
     }
   }
 
-  /** Ends everything that carries the run's marks or belongs to a step's group, and reads what it had still to say. */
+  /**
+   * Ends everything that carries the run's marks or belongs to a step's group. What it has printed is read before; what it
+   * prints while it is being ended depends on the moment, says nothing about the work, and is left out.
+   */
   async endAll(): Promise<EndResult> {
     const { marks, killGraceMs, clock } = this.#options;
+    await Promise.all(this.#commands.map((command) => command.outputSettled()));
+    const outputClosed = this.#commands.map((command) => command.closeOutput(killGraceMs + HELD_OUTPUT_MS));
     const isMarked = marksMatcher(marks);
     const groups = this.#commands.map(({ leader }) => groupMatcher(leader));
     const result = await endMatching((entry) => isMarked(entry) || groups.some((isMember) => isMember(entry)), {
       graceMs: killGraceMs,
       clock,
     });
-    await Promise.all(this.#commands.map((command) => command.closeOutput(HELD_OUTPUT_MS)));
+    await Promise.all(outputClosed);
     return result;
   }
 

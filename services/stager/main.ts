@@ -1,0 +1,67 @@
+import { systemClock } from "@orchestrator/shared/clock.ts";
+import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
+import { EXIT, exitCodeOf, explain } from "@orchestrator/shared/exit.ts";
+import { createGit } from "@orchestrator/shared/git/run_git.ts";
+import { createLog } from "@orchestrator/shared/log.ts";
+import { onSignals, serve } from "@orchestrator/shared/serve.ts";
+import { ActiveRuns } from "./active_runs.ts";
+import { createStagerApp } from "./app.ts";
+import { RunCounters } from "./counters.ts";
+import { StagerDatabase } from "./database.ts";
+import { clearLeftovers } from "./leftovers.ts";
+import { whyNotReady } from "./readiness.ts";
+import { Scratch } from "./scratch.ts";
+
+const loaded = loadConfig(process.env, { service: "stager" });
+if (loaded.kind === "invalid") {
+  for (const fault of loaded.faults) process.stderr.write(`${fault}\n`);
+  process.exit(EXIT.config);
+}
+const { config } = loaded;
+const clock = systemClock;
+const secrets = [config.apiToken, config.stagerToken, config.dbAuthToken].filter((secret) => secret !== null);
+const log = createLog({ level: config.logLevel, service: "stager", secrets });
+for (const warning of loaded.warnings) log.warn(warning);
+
+const fail = (error: unknown): never => {
+  log.debug({ err: error }, "the start failed");
+  log.fatal(explain(error));
+  process.exit(exitCodeOf(error));
+};
+
+// In the order in which they start; `stop` goes through them in reverse.
+const { scratchDir, parentEnv } = config;
+await clearLeftovers({ scratchDir, clock, log }).catch(fail);
+const scratch = await Scratch.open(scratchDir).catch(fail);
+const database = new StagerDatabase(config.dbUrl, config.dbAuthToken);
+const counters = new RunCounters();
+const readJob = database.readJob.bind(database);
+const readInstanceId = database.readInstanceId.bind(database);
+const runs = new ActiveRuns({
+  ...{ config, clock, log, scratch, counters, readJob },
+  // No command of the stager talks to a remote, so none needs the operator's configuration.
+  git: (instanceId) => createGit({ instanceId, parentEnv, networkConfig: null }),
+});
+const readiness = () =>
+  whyNotReady({ isStopping: () => runs.stopping, readInstanceId, probeScratch: () => scratch.probe() });
+const app = createStagerApp({ config, clock, log, runs, counters, readJob, readInstanceId, readiness });
+const server = await serve({
+  fetch: app.fetch,
+  host: config.stagerHost,
+  port: config.stagerPort,
+  onError: (error) => log.error({ err: error }, "a request failed outside its handler"),
+}).catch(fail);
+log.info({ host: config.stagerHost, port: server.port, database: config.dbUrl, scratch: scratch.folder }, "ready");
+
+onSignals((signal) => {
+  void (async () => {
+    log.info({ reason: signal }, "stopping");
+    // The streams end with their runs, and only then can the server close.
+    await runs.stop();
+    await server.close();
+    await database.close();
+    await scratch.close().catch((error: unknown) => log.warn({ err: error }, "the scratch folder stays behind"));
+    log.info("stopped");
+    process.exit(EXIT.ok);
+  })();
+});
