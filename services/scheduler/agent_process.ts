@@ -156,6 +156,7 @@ class RunningAgent implements AgentProcess {
     this.#options = options;
     this.#streams = streams;
     this.#lastOutputMs = options.clock.monotonicMs();
+    child.on("error", (error) => options.log.append(`\n[orchestrator] the agent's process: ${error.message}\n`));
     // 'exit', not 'close': a process that the agent left in the background may hold the output open for ever.
     this.exited = new Promise((resolve) => {
       child.once("exit", (code, signal) => {
@@ -220,10 +221,11 @@ class RunningAgent implements AgentProcess {
     });
   }
 
-  /** Reads no more after `ms`, where something that nobody could end still holds the output. */
+  /** Reads no more after `ms`, where something that nobody could end still holds the output; a slow disk is waited for. */
   #letGo(ms: number): void {
     const timer = setTimeout(() => {
-      for (const stream of this.#streams) stream.destroy();
+      if (this.#paused > 0) this.#letGo(ms);
+      else for (const stream of this.#streams) stream.destroy();
     }, ms);
     timer.unref();
     this.#outputEnded.then(() => clearTimeout(timer));

@@ -55,7 +55,7 @@ const kill = (pid: number, name: NodeJS.Signals): void => {
 };
 
 /** Signals that very process: its start time is compared right before, since its pid may be another's by now. */
-const signalProcess = ({ pid, started }: ProcessId, name: NodeJS.Signals): void => {
+export const signalProcess = ({ pid, started }: ProcessId, name: NodeJS.Signals): void => {
   const entry = readProcess(pid);
   if (entry === null || entry.started !== started || !isRunning(entry)) return;
   kill(pid, name);

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "@orchestrator/shared/clock.ts";
-import { endProcesses, findMarked, type Marks } from "@orchestrator/shared/process/end_processes.ts";
+import { endProcesses, findMarked, type Marks, signalProcess } from "@orchestrator/shared/process/end_processes.ts";
 import { findMatching, protectedPids } from "@orchestrator/shared/process/find_processes.ts";
 import { killLeftovers } from "@orchestrator/shared/process/kill_leftovers.ts";
 import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
@@ -150,6 +151,16 @@ test("a process that has got the leader's pid since is left alone", async () => 
   const earlier = { pid: child.pid, started: child.started - 1 };
   expect(await endProcesses({ group: earlier, marks, graceMs: 50, clock })).toEqual({ ended: 0, survivors: [] });
   expect([child, child.pids.member!].map(isUp)).toEqual([true, true]);
+});
+
+test("a signal reaches that very process or none", async () => {
+  const child = await startScript("trap 'exit 3' TERM; echo ready; sleep 60 & wait");
+  signalProcess({ pid: child.pid, started: child.started - 1 }, "SIGKILL");
+  expect(isUp(child)).toBe(true);
+  signalProcess(child, "SIGTERM");
+  const [code, signal] = await once(child.child, "exit");
+  expect({ code, signal }).toEqual({ code: 3, signal: null });
+  signalProcess(child, "SIGTERM");
 });
 
 test("a chain of processes that fork and leave does not get away", async () => {
