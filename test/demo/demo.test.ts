@@ -23,8 +23,8 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** Runs the demo on the runtime of this suite; `onLine` sees each line as it comes, and the process. */
-const runDemo = async (args: string[], onLine: (line: string, pid: number) => void = () => {}) => {
+/** Runs the demo on the runtime of this suite; `onLine` sees each line as it comes, and `"close"` closes its output. */
+const runDemo = async (args: string[], onLine: (line: string, pid: number) => unknown = () => {}) => {
   const [program, ...rest] = runtimeCommands(ownRuntime()).typescript;
   const child = spawn(program, [...rest, script, ...args], {
     env: { PATH: process.env["PATH"], HOME: process.env["HOME"], TMPDIR: directory },
@@ -34,8 +34,9 @@ const runDemo = async (args: string[], onLine: (line: string, pid: number) => vo
   const lines: string[] = [];
   for await (const line of createInterface({ input: child.stdout })) {
     lines.push(line);
-    onLine(line, child.pid!);
+    if (onLine(line, child.pid!) === "close") break;
   }
+  child.stdout.destroy();
   return { code: await code, output: lines.join("\n"), moves: movesIn(lines) };
 };
 
@@ -76,6 +77,12 @@ test("an interrupted demo leaves nothing", { timeout: TEST_TIMEOUT_MS }, async (
   });
   expect(code, output).toBe(130);
   expect(output).toContain("interrupted by SIGINT");
+  await expectNothingLeft();
+});
+
+test("a demo that nobody listens to any more leaves nothing", { timeout: TEST_TIMEOUT_MS }, async () => {
+  const { code } = await runDemo(["--runtime", ownRuntime()], (line) => line.includes("→ architecture") && "close");
+  expect(code).toBe(1);
   await expectNothingLeft();
 });
 

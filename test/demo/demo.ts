@@ -57,16 +57,31 @@ const explain = async (display: Display, faults: string[], scene: Scene): Promis
   }
 };
 
+/**
+ * The signal that ends the demo early: on a signal of the terminal or a supervisor, on `stop`, and where nobody reads the
+ * output any more, which would otherwise end this process with both services running.
+ */
+const interruption = () => {
+  const controller = new AbortController();
+  let interrupted = false;
+  const stop = (reason: string) => controller.abort(reason);
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.on(name, () => {
+      interrupted = true;
+      stop(`interrupted by ${name}`);
+    });
+  }
+  process.stdout.on("error", ({ message }) => stop(`the output cannot be written: ${message}`));
+  return { signal: controller.signal, stop, interrupted: () => interrupted };
+};
+
 const runDemo = async (options: Options): Promise<number> => {
   const display = makeDisplay(
     (text) => process.stdout.write(text),
     () => performance.now(),
   );
-  const interruption = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    process.on(name, () => interruption.abort(new Error(`interrupted by ${name}`)));
-  }
-  const signal = AbortSignal.any([interruption.signal, AbortSignal.timeout(TIME_LIMIT_MS)]);
+  const { signal, stop, interrupted } = interruption();
+  const timeLimit = setTimeout(() => stop(`not done after ${TIME_LIMIT_MS / 1000} s`), TIME_LIMIT_MS);
   const directory = await realpath(await mkdtemp(join(tmpdir(), "orchestrator-demo-")));
   const scene: Scene = { services: [], task: null };
   const faults: string[] = [];
@@ -75,13 +90,17 @@ const runDemo = async (options: Options): Promise<number> => {
     await Promise.all([mkdir(join(directory, "home")), mkdir(join(directory, "tmp"))]);
     await play({ ...options, directory, display, signal }, scene);
   } catch (error) {
-    faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    // What an abort throws depends on what was waited for; its reason says why.
+    if (signal.aborted) faults.push(String(signal.reason));
+    else faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  } finally {
+    clearTimeout(timeLimit);
   }
   faults.push(...(await stopServices(scene, directory)));
   if (faults.length > 0) await explain(display, faults, scene);
   await killLeftovers(directory, KILL_WITHIN_MS);
   await rm(directory, { recursive: true, maxRetries: 3 });
-  if (faults.length > 0) return interruption.signal.aborted ? EXIT.interrupted : EXIT.failed;
+  if (faults.length > 0) return interrupted() ? EXIT.interrupted : EXIT.failed;
   display.section("ended", "both services exited with 0, no process is left, the directory is removed");
   return EXIT.ok;
 };

@@ -12,6 +12,7 @@ import { freePorts } from "./ports.ts";
 import { type Runtime, runtimeCommands } from "./runtimes.ts";
 import { makeSampleRepository } from "./sample_repository.ts";
 import { type Service, startService } from "./services.ts";
+import { makeStagingProgress } from "./staging_progress.ts";
 import { hasEnded, stageMoves, type TaskView, taskViewSchema } from "./task_view.ts";
 
 const POLL_MS = 100;
@@ -65,6 +66,8 @@ export const play = async (options: PlayOptions, scene: Scene): Promise<void> =>
     ORCH_REPOS_DIR: join(directory, "repos"),
     ORCH_WORKSPACES_DIR: join(directory, "workspaces"),
     ORCH_SCRATCH_DIR: join(directory, "scratch"),
+    // Often enough that the reaper sweeps in a demo of a few seconds.
+    ORCH_REAPER_INTERVAL_MS: "500",
     // Whoever interrupts the demo does not want to wait for an agent.
     ORCH_DRAIN_MS: "500",
     ORCH_KILL_GRACE_MS: "2000",
@@ -126,11 +129,13 @@ const postTask = async (url: string, signal: AbortSignal): Promise<void> => {
 
 /** Shows what happens to the task until it goes no further by itself. */
 const followTask = async (url: string, { display, signal }: PlayOptions, scene: Scene): Promise<TaskView> => {
+  const stagingProgress = makeStagingProgress();
   let shownEventId = 0;
   for (;;) {
     const response = await fetch(`${url}/tasks/${WORK_ITEM.work_item_id}`, { signal });
     const task = v.parse(taskViewSchema, await response.json());
     scene.task = task;
+    for (const step of await stagingProgress(task.runs)) display.line(`  ${step}`);
     for (const event of task.events.filter(({ id }) => id > shownEventId)) {
       const line = stageLine(
         event,

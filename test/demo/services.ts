@@ -58,8 +58,9 @@ export const startService = async (options: {
   });
   await log.close();
 
-  const signalGroup = (signal: NodeJS.Signals) => {
-    if (ending === null && child.pid !== undefined) process.kill(-child.pid, signal);
+  // Not child.kill(): after it Deno reports the signal as the ending of a process that exited by itself.
+  const send = (target: "process" | "group", signal: NodeJS.Signals) => {
+    if (ending === null && child.pid !== undefined) process.kill(target === "group" ? -child.pid : child.pid, signal);
   };
 
   return {
@@ -73,8 +74,8 @@ export const startService = async (options: {
       }
     },
     async stop() {
-      if (ending === null && child.pid !== undefined) child.kill("SIGTERM");
-      const timer = setTimeout(() => signalGroup("SIGKILL"), STOP_WITHIN_MS);
+      send("process", "SIGTERM");
+      const timer = setTimeout(() => send("group", "SIGKILL"), STOP_WITHIN_MS);
       try {
         return await exited;
       } finally {
