@@ -17,13 +17,28 @@ const secrets = [config.apiToken, config.stagerToken, config.dbAuthToken].filter
 const log = createLog({ level: config.logLevel, service: "scheduler", secrets });
 for (const warning of loaded.warnings) log.warn(warning);
 
+// What has been started, for `stop` to go through in reverse. Before there is anything, a signal just ends the process:
+// no agent has been started, and the kernel frees the lock.
+const stops: (() => Promise<void>)[] = [];
+const stopping = new AbortController();
+
+const stop = async (reason: string, exitCode: number): Promise<void> => {
+  if (stopping.signal.aborted) return;
+  stopping.abort();
+  log.info({ reason }, "stopping");
+  for (const part of stops.reverse()) await part();
+  log.info("stopped");
+  process.exit(exitCode);
+};
+
 const fail = (error: unknown): never => {
   log.debug({ err: error }, "the start failed");
   log.fatal(explain(error));
   process.exit(exitCodeOf(error));
 };
 
-// In the order in which they start; `stop` goes through them in reverse.
+onSignals((signal) => void stop(signal, EXIT.ok));
+
 const scheduler = await startScheduler({
   config,
   clock: systemClock,
@@ -32,6 +47,8 @@ const scheduler = await startScheduler({
   random: Math.random,
   onFencedOff: (error) => void stop(error.message, EXIT.notTheScheduler),
 }).catch(fail);
+stops.push(() => scheduler.stop());
+
 const app = createSchedulerApp({ api: scheduler.api, config, log, clock: systemClock });
 const server = await serve({
   fetch: app.fetch,
@@ -39,17 +56,6 @@ const server = await serve({
   port: config.port,
   onError: (error) => log.error({ err: error }, "a request failed outside its handler"),
 }).catch(fail);
-log.info({ host: config.host, port: server.port, database: config.dbUrl, config: config.configPath }, "ready");
+stops.push(() => server.close());
 
-let stopping: Promise<void> | null = null;
-function stop(reason: string, exitCode: number): Promise<void> {
-  stopping ??= (async () => {
-    log.info({ reason }, "stopping");
-    await server.close();
-    await scheduler.stop();
-    log.info("stopped");
-    process.exit(exitCode);
-  })();
-  return stopping;
-}
-onSignals((signal) => void stop(signal, EXIT.ok));
+log.info({ host: config.host, port: server.port, database: config.dbUrl, config: config.configPath }, "ready");

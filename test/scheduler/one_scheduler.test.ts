@@ -1,0 +1,58 @@
+import { readFile } from "node:fs/promises";
+import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
+import { describe, expect, test } from "vitest";
+import { makeSite } from "../helpers/scheduler.ts";
+import { startSchedulerProcess } from "../helpers/scheduler_process.ts";
+
+describe("a second scheduler on a database", () => {
+  test("exits 75 at once and names the holder, which goes on", async () => {
+    const site = await makeSite();
+    const first = await startSchedulerProcess(site);
+    const url = await first.ready;
+    const second = await startSchedulerProcess(site);
+    expect(await second.exited).toEqual({ code: 75, signal: null });
+    const said = second.lines.at(-1);
+    expect(said).toMatchObject({ level: "fatal", msg: expect.stringContaining(`pid ${first.pid} on `) });
+    const queue = (await (await fetch(`${url}/queue`)).json()) as { scheduler: { epoch: number } };
+    expect(queue.scheduler.epoch).toBe(1);
+  });
+
+  test("is refused while the first is frozen, and follows at once when the first is killed", async () => {
+    const site = await makeSite();
+    const first = await startSchedulerProcess(site);
+    await first.ready;
+    process.kill(first.pid, "SIGSTOP");
+    const second = await startSchedulerProcess(site);
+    expect((await second.exited).code).toBe(75);
+    await first.killHard();
+    const third = await startSchedulerProcess(site);
+    const url = await third.ready;
+    const queue = (await (await fetch(`${url}/queue`)).json()) as {
+      scheduler: { epoch: number; holder: { pid: number } };
+    };
+    expect(queue.scheduler).toMatchObject({ epoch: 2, holder: { pid: third.pid } });
+  });
+
+  test("is refused before it migrates: the database is not touched", async () => {
+    const site = await makeSite();
+    const first = await startSchedulerProcess(site);
+    await first.ready;
+    const bytes = () => readFile(site.config.dbUrl.slice("file:".length));
+    const before = await bytes();
+    const second = await startSchedulerProcess(site);
+    await second.exited;
+    expect((await bytes()).equals(before)).toBe(true);
+  });
+});
+
+test("SIGTERM ends the scheduler with 0, its lock free and nothing of it left", async () => {
+  const site = await makeSite();
+  const first = await startSchedulerProcess(site);
+  await first.ready;
+  const started = readProcess(first.pid)!.started;
+  process.kill(first.pid, "SIGTERM");
+  expect(await first.exited).toEqual({ code: 0, signal: null });
+  expect(isAlive(first.pid, started)).toBe(false);
+  const second = await startSchedulerProcess(site);
+  await second.ready;
+});
