@@ -72,6 +72,8 @@ const take = async (tx: Tx, job: Job, rules: ClaimRules): Promise<Claim> => {
     [run.id, tx.now, job.taskId],
   );
   tx.jobMoved("queued", "running");
+  // Somebody may have set the clock back since the job became due.
+  tx.runBegun({ runId: run.id, dueForMs: Math.max(0, Date.parse(tx.now) - Date.parse(job.availableAt)) });
   await tx.event(
     "claimed",
     { taskId: job.taskId, jobId: job.id, runId: run.id },

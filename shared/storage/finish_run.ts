@@ -1,4 +1,5 @@
 import type { Outcome } from "../domain.ts";
+import type { Run } from "../schemas/rows.ts";
 import type { Tx } from "./storage.ts";
 
 /**
@@ -10,9 +11,12 @@ export const finishRun = async (
   runId: number,
   ending: { outcome: Outcome; class: string | null; reason: string | null },
 ): Promise<boolean> => {
-  const changed = await tx.run(
-    "UPDATE agent_runs SET outcome = ?, outcome_class = ?, reason = ?, finished_at = ? WHERE id = ? AND outcome IS NULL",
+  const [run] = await tx.query<Pick<Run, "jobId" | "agent" | "stage">>(
+    `UPDATE agent_runs SET outcome = ?, outcome_class = ?, reason = ?, finished_at = ? WHERE id = ? AND outcome IS NULL
+     RETURNING job_id, agent, stage`,
     [ending.outcome, ending.class, ending.reason, tx.now, runId],
   );
-  return changed === 1;
+  if (!run) return false;
+  tx.runEnded({ ...run, runId, outcome: ending.outcome });
+  return true;
 };

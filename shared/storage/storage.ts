@@ -1,6 +1,6 @@
 import { type Clock, isoTime } from "../clock.ts";
-import type { EventKind, JobStatus } from "../domain.ts";
-import type { EventDetail, TaskEvent } from "../schemas/rows.ts";
+import type { EventKind, JobStatus, Outcome } from "../domain.ts";
+import type { EventDetail, Run, TaskEvent } from "../schemas/rows.ts";
 import { type Connection, isBusy, type Row, type SqlTransaction, type SqlValue } from "./connection.ts";
 import { type Move, Tally, type TaskPlace } from "./tally.ts";
 
@@ -16,9 +16,24 @@ export class FencedOffError extends Error {
   }
 }
 
+/** A run that a claim has begun. */
+export interface BegunRun {
+  runId: number;
+  /** How long its job had been due, in ms of the wall clock. */
+  dueForMs: number;
+}
+
+/** A run whose outcome was recorded. */
+export interface EndedRun extends Pick<Run, "jobId" | "agent" | "stage"> {
+  runId: number;
+  outcome: Outcome;
+}
+
 /** What a committed transaction changed, for those who wait for it: the dispatcher, event streams, metrics. */
 export interface Committed {
   events: readonly TaskEvent[];
+  begun: readonly BegunRun[];
+  ended: readonly EndedRun[];
   /** True where a job became due or a slot became free. */
   queueMoved: boolean;
 }
@@ -29,6 +44,8 @@ export class Tx {
   readonly #now: string;
   readonly moves: Move[] = [];
   readonly events: TaskEvent[] = [];
+  readonly begun: BegunRun[] = [];
+  readonly ended: EndedRun[] = [];
   #opened = false;
 
   constructor(sql: SqlTransaction, now: string) {
@@ -55,6 +72,14 @@ export class Tx {
 
   taskMoved(from: TaskPlace | null, to: TaskPlace): void {
     this.moves.push({ of: "task", from, to });
+  }
+
+  runBegun(run: BegunRun): void {
+    this.begun.push(run);
+  }
+
+  runEnded(run: EndedRun): void {
+    this.ended.push(run);
   }
 
   /** Says that jobs may be claimed now that could not be before, though none has moved: something is no longer paused. */
@@ -182,7 +207,8 @@ export class Storage {
 
   #announce(tx: Tx): void {
     this.tally.apply(tx.moves);
-    const committed: Committed = { events: tx.events, queueMoved: tx.queueMoved };
+    const { events, begun, ended, queueMoved } = tx;
+    const committed: Committed = { events, begun, ended, queueMoved };
     for (const listener of this.#listeners) listener(committed);
   }
 
