@@ -24,7 +24,7 @@ export interface CommitFileOptions {
  */
 export const commitFile = async (o: CommitFileOptions): Promise<string> => {
   const { git, mirror, parent, path, runId, signal } = o;
-  if (!/^[^/\0\n"]+(\/[^/\0\n"]+)*$/.test(path)) throw new Error(`not a path in a repository: ${JSON.stringify(path)}`);
+  if (!isPath(path)) throw new Error(`not a path in a repository: ${JSON.stringify(path)}`);
   const message = Buffer.from(withRunTrailer(o.message, runId));
   const content = Buffer.from(o.content);
   // One process that writes file, trees, commit and ref, and touches the trees on the way only.
@@ -39,3 +39,6 @@ export const commitFile = async (o: CommitFileOptions): Promise<string> => {
   const args = [...DURABLE, "fast-import", "--quiet", "--force", "--done", "--date-format=now"];
   return (await git.ok(args, { gitDir: mirror.gitDir, signal, input })).trim();
 };
+
+const isPath = (path: string): boolean =>
+  !/[\0\n"]/.test(path) && path.split("/").every((part) => !["", ".", "..", ".git"].includes(part.toLowerCase()));

@@ -1,6 +1,6 @@
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
-import { kindOf, withDiskErrors } from "./careful_files.ts";
+import { kindBelow, kindOf, withDiskErrors } from "./careful_files.ts";
 import { findTips } from "./find_tips.ts";
 import type { Mirror } from "./mirror.ts";
 import { type OwnGitDir, withOwnGitDir } from "./own_git_dir.ts";
@@ -28,6 +28,8 @@ export interface Kept {
   notes: string[];
 }
 
+const MAX_LIST_BYTES = 256 * 1024 * 1024;
+
 /**
  * Keeps everything that a run left, whatever its ending, as one commit that no branch holds: HEAD, uncommitted files, other
  * branches, stashes, and the files of repositories inside the workspace. Where the workspace's git directory cannot be used
@@ -49,7 +51,8 @@ const keepFrom = async (own: OwnGitDir, options: KeepOptions): Promise<Kept> => 
     const indexFile = savedIndex(workspace);
     const snapshot = await snapshotTree({ git, own, workTree: workspace, indexFile, base, artifact, signal });
     if (snapshot.kind === "unreadable") return snapshot;
-    const { tree, nested } = snapshot;
+    const { nested } = snapshot;
+    const tree = await withoutTakenOut(own, options, base, snapshot.tree);
     const wip = await writeWip({ git, mirror, own, workspace, runId, signal, tip: base, tree, nested, ...tips });
     return wip.kind === "unreadable" ? wip : { ...wip, notes: [...snapshot.notes, ...wip.notes] };
   };
@@ -64,4 +67,21 @@ const keepFrom = async (own: OwnGitDir, options: KeepOptions): Promise<Kept> => 
   // Not an empty answer: what could not be kept must not pass for nothing.
   if (wip.kind === "unreadable") throw new ToolError("git", `what run ${runId} left could not be kept: ${wip.reason}`);
   return { ref: wip.ref, notes: [...notes, ...wip.notes] };
+};
+
+/**
+ * The launch takes the artifact of an earlier round out of the files. Where that is all that is different nothing is: the
+ * tree of `base` stands for it.
+ */
+const withoutTakenOut = async (
+  own: OwnGitDir,
+  { git, workspace, artifact, signal }: KeepOptions,
+  base: string,
+  tree: string,
+): Promise<string> => {
+  if (artifact === null || (await kindBelow(workspace, artifact)).kind !== "absent") return tree;
+  const options = { gitDir: own.gitDir, signal, maxOutputBytes: MAX_LIST_BYTES };
+  const changes = await git.ok(["diff-tree", "-r", "-z", "--name-status", base, tree], options);
+  if (changes !== `D\0${artifact}\0`) return tree;
+  return (await git.ok(["rev-parse", "--verify", `${base}^{tree}`], options)).trim();
 };

@@ -28,7 +28,7 @@ afterEach(() => f.remove());
 const config = (...lines: string[]): string => `${lines.join("\n")}\n`;
 
 /** Every setting by which a git directory can name a program, in one file. */
-const hostileConfig = (): string =>
+const hostileConfig = (worktree: string | null): string =>
   config(
     "[core]",
     "\trepositoryFormatVersion = 1",
@@ -40,7 +40,7 @@ const hostileConfig = (): string =>
     `\teditor = ${trap}`,
     `\tpager = ${trap}`,
     `\talternateRefsCommand = ${trap}`,
-    `\tworktree = ${outside}`,
+    ...(worktree === null ? [] : [`\tworktree = ${worktree}`]),
     '[filter "trap"]',
     `\tclean = ${trap}`,
     `\tsmudge = ${trap}`,
@@ -85,8 +85,8 @@ const HOOKS = [
 ];
 
 /** Arms a git directory with everything that could run something. */
-const arm = async (gitDir: string): Promise<void> => {
-  await write(gitDir, { config: hostileConfig(), "config.worktree": hostileConfig() });
+const arm = async (gitDir: string, worktree: string | null = outside): Promise<void> => {
+  await write(gitDir, { config: hostileConfig(worktree), "config.worktree": hostileConfig(worktree) });
   await mkdir(join(f.dir, "hooks"), { recursive: true });
   await mkdir(join(gitDir, "hooks"), { recursive: true });
   for (const hook of HOOKS) {
@@ -176,10 +176,20 @@ describe("repositories inside the workspace", () => {
     await inner("sub");
     await plainGit(path, "add", "sub");
     await plainGit(path, "commit", "--quiet", "-m", "Add a submodule");
-    await write(path, { ...honest, "sub/inner.txt": "dirty\n", "sub/untracked.txt": "x" });
-    await arm(join(path, "sub/.git"));
+    // Same size, another time: only its content, through the filter, can tell whether it has changed.
+    await write(path, { ...honest, "sub/inner.txt": "INNER WORK\n" });
+    await arm(join(path, "sub/.git"), null);
     const { commit } = await expectHonestWork();
     expect(await f.ask("ls-tree", commit, "sub", "--format=%(objectmode)")).toBe("160000");
+  });
+
+  test("the trap in a submodule does work: git on the workspace springs it", async () => {
+    await inner("sub");
+    await plainGit(path, "add", "sub");
+    await write(path, { "sub/inner.txt": "INNER WORK\n" });
+    await arm(join(path, "sub/.git"), null);
+    await plainGit(path, "-c", "core.fsmonitor=false", "add", "--all").catch(() => undefined);
+    expect(await readdir(canaries)).not.toEqual([]);
   });
 
   test("a submodule of the branch, dirty, its git directory elsewhere", async () => {
