@@ -18,6 +18,7 @@ export class ActiveRun {
   readonly claim: Claim;
   readonly #clock: Clock;
   readonly #end = new AbortController();
+  readonly #beganMs: number;
   #phase: Phase = "launching";
   #phaseSinceMs: number;
   #lastOutputMs: number;
@@ -27,7 +28,7 @@ export class ActiveRun {
   constructor(claim: Claim, clock: Clock) {
     this.claim = claim;
     this.#clock = clock;
-    this.#phaseSinceMs = this.#lastOutputMs = clock.monotonicMs();
+    this.#beganMs = this.#phaseSinceMs = this.#lastOutputMs = clock.monotonicMs();
   }
 
   get phase(): Phase {
@@ -45,6 +46,11 @@ export class ActiveRun {
   /** Aborted when the run is to end. Launcher and monitor heed it; a finalizer does not: what has exited is finalized. */
   get signal(): AbortSignal {
     return this.#end.signal;
+  }
+
+  /** Milliseconds since the claim. */
+  ageMs(): number {
+    return this.#clock.monotonicMs() - this.#beganMs;
   }
 
   /** Milliseconds since the phase began. */
