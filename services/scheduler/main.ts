@@ -49,7 +49,13 @@ const scheduler = await startScheduler({
 }).catch(fail);
 stops.push(() => scheduler.stop());
 
-const app = createSchedulerApp({ api: scheduler.api, config, log, clock: systemClock });
+const app = createSchedulerApp({
+  api: scheduler.api,
+  config,
+  log,
+  clock: systemClock,
+  stopping: stopping.signal,
+});
 const server = await serve({
   fetch: app.fetch,
   host: config.host,

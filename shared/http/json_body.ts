@@ -7,17 +7,24 @@ import { invalidInput, problem } from "./problem.ts";
 
 export const MAX_BODY_BYTES = 1024 * 1024;
 
+export interface JsonBodyOptions {
+  /** A body that is accepted, for the document. */
+  example?: unknown;
+  /** True: a request without a body is one with an empty object. Default false. */
+  optional?: boolean;
+}
+
 /**
  * Reads a JSON body of at most 1 MiB and validates it: 413, 415, 400 `malformed_json` or 422 `invalid_input` where it is not
  * accepted, else the handler finds it as `c.req.valid("json")`. The same schema stands in the OpenAPI document.
  */
-export const jsonBody = <S extends v.GenericSchema>(schema: S) => {
+export const jsonBody = <S extends v.GenericSchema>(schema: S, { example, optional = false }: JsonBodyOptions = {}) => {
   const jsonBody: MiddlewareHandler<
     HttpEnv,
     string,
     { in: { json: v.InferInput<S> }; out: { json: v.InferOutput<S> } }
   > = async (c, next) => {
-    const body = await readJson(c.req.raw, c);
+    const body = await readJson(c.req.raw, c, optional);
     if (body.kind === "refused") return body.response;
     // Every body here is an object, and to a schema whose fields are all optional a list would be one too.
     if (Array.isArray(body.value)) return invalidInput([{ path: "", message: "must be a JSON object" }]);
@@ -26,12 +33,13 @@ export const jsonBody = <S extends v.GenericSchema>(schema: S) => {
     c.req.addValidatedData("json", input.value as object);
     return next();
   };
-  return Object.assign(jsonBody, { [uniqueSymbol]: { target: "json" as const, ...resolver(schema) } });
+  const content = { "application/json": { schema: resolver(schema), example } };
+  return Object.assign(jsonBody, { [uniqueSymbol]: { spec: { requestBody: { required: !optional, content } } } });
 };
 
 type JsonReading = { kind: "json"; value: unknown } | { kind: "refused"; response: Response };
 
-const readJson = async (request: Request, c: Context<HttpEnv>): Promise<JsonReading> => {
+const readJson = async (request: Request, c: Context<HttpEnv>, optional: boolean): Promise<JsonReading> => {
   const refuse = (response: Response): JsonReading => ({ kind: "refused", response });
   const tooLarge = () =>
     refuse(
@@ -42,6 +50,11 @@ const readJson = async (request: Request, c: Context<HttpEnv>): Promise<JsonRead
     );
 
   if (Number(request.headers.get("content-length") ?? 0) > MAX_BODY_BYTES) return tooLarge();
+  if (optional && !request.headers.has("content-type")) {
+    const bytes = await readAtMost(request.body, MAX_BODY_BYTES);
+    if (bytes === null) return tooLarge();
+    if (bytes.length === 0) return { kind: "json", value: {} };
+  }
   const mediaType = (request.headers.get("content-type") ?? "").split(";")[0]!.trim();
   if (!/^application\/([\w.-]+\+)?json$/i.test(mediaType)) {
     return refuse(problem("unsupported_media_type", "Send the body as JSON, with Content-Type: application/json."));
@@ -52,6 +65,7 @@ const readJson = async (request: Request, c: Context<HttpEnv>): Promise<JsonRead
 
   const bytes = await readAtMost(request.body, MAX_BODY_BYTES);
   if (bytes === null) return tooLarge();
+  if (optional && bytes.length === 0) return { kind: "json", value: {} };
   try {
     return { kind: "json", value: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) };
   } catch (error) {

@@ -47,18 +47,26 @@ export interface ProblemExtras {
   headers?: Readonly<Record<string, string>>;
 }
 
+/** The members of a problem. */
+export const problemBody = (
+  code: ProblemCode,
+  detail: string,
+  errors?: readonly InputError[],
+): v.InferOutput<typeof problemSchema> => {
+  const { status, title } = PROBLEMS[code];
+  const type = `urn:orchestrator:problem:${code}`;
+  return { type, title, status, detail, code, ...(errors && { errors: [...errors] }) };
+};
+
 /**
  * The answer `application/problem+json` for a code.
  * @param detail what was found, what is accepted, what to do; nothing of the input is repeated in it
  */
-export const problem = (code: ProblemCode, detail: string, { errors, headers }: ProblemExtras = {}): Response => {
-  const { status, title } = PROBLEMS[code];
-  const body = { type: `urn:orchestrator:problem:${code}`, title, status, detail, code, ...(errors && { errors }) };
-  return new Response(JSON.stringify(body), {
-    status,
+export const problem = (code: ProblemCode, detail: string, { errors, headers }: ProblemExtras = {}): Response =>
+  new Response(JSON.stringify(problemBody(code, detail, errors)), {
+    status: PROBLEMS[code].status,
     headers: { ...headers, "content-type": "application/problem+json" },
   });
-};
 
 /** 422 `invalid_input`: says what is wrong with each field. */
 export const invalidInput = (errors: readonly InputError[]): Response => {

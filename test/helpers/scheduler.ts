@@ -8,6 +8,7 @@ import { DEFAULT_PIPELINE } from "@orchestrator/shared/pipeline.ts";
 import { noPoints, type Points } from "@orchestrator/shared/points.ts";
 import type { NewTask } from "@orchestrator/shared/schemas/new_task.ts";
 import type { Task } from "@orchestrator/shared/schemas/rows.ts";
+import { findTask, type TaskHistory } from "@orchestrator/shared/storage/read_tasks.ts";
 import { onTestFinished } from "vitest";
 import { type Scheduler, startScheduler } from "../../services/scheduler/scheduler.ts";
 import { makeRemote } from "./remote_repository.ts";
@@ -127,8 +128,8 @@ export const postTask = async (
 export const taskWhen = async (
   scheduler: Scheduler,
   workItemId: string,
-  seen: (history: NonNullable<Awaited<ReturnType<Scheduler["api"]["findTask"]>>>) => boolean,
-): Promise<NonNullable<Awaited<ReturnType<Scheduler["api"]["findTask"]>>>> => {
+  seen: (history: TaskHistory) => boolean,
+): Promise<TaskHistory> => {
   let wake = () => {};
   const unsubscribe = scheduler.context.storage.onCommitted(() => wake());
   try {
@@ -136,7 +137,7 @@ export const taskWhen = async (
       const committed = new Promise<void>((resolve) => {
         wake = resolve;
       });
-      const history = await scheduler.api.findTask(workItemId);
+      const history = await findTask(scheduler.context.storage, { workItemId });
       if (history && seen(history)) return history;
       await committed;
     }

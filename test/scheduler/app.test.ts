@@ -2,6 +2,7 @@ import { systemClock } from "@orchestrator/shared/clock.ts";
 import { encodeCursor } from "@orchestrator/shared/http/cursor.ts";
 import type { NewTask } from "@orchestrator/shared/schemas/new_task.ts";
 import { queueSchema } from "@orchestrator/shared/schemas/queue.ts";
+import type { TaskKey } from "@orchestrator/shared/storage/read_task.ts";
 import * as v from "valibot";
 import { describe, expect, test } from "vitest";
 import { createSchedulerApp } from "../../services/scheduler/app.ts";
@@ -10,7 +11,13 @@ import { captureLog, postJson, problemOf, statusAndCode } from "../shared/http/h
 import { aJob, anEvent, aQueueView, aRun, aTask, fakeApi } from "./fake_api.ts";
 
 const appWith = (api: Partial<SchedulerApi> = {}, apiToken: string | null = null) =>
-  createSchedulerApp({ api: fakeApi(api), config: { apiToken }, log: captureLog().log, clock: systemClock });
+  createSchedulerApp({
+    api: fakeApi(api),
+    config: { apiToken },
+    log: captureLog().log,
+    clock: systemClock,
+    stopping: new AbortController().signal,
+  });
 
 const MINIMAL = { work_item_id: "ORCH-115", title: "A title", repo: "shop" };
 
@@ -265,19 +272,24 @@ describe("GET /tasks", () => {
 
 describe("GET /tasks/{id or work_item_id}", () => {
   const ask = async (key: string) => {
-    const asked: string[] = [];
+    const asked: TaskKey[] = [];
     const app = appWith({
-      findTask: async (idOrWorkItemId) => {
-        asked.push(idOrWorkItemId);
-        if (idOrWorkItemId === "404") return null;
+      findTask: async (key) => {
+        asked.push(key);
+        if ("id" in key && key.id === 404) return null;
         return { task: aTask(), jobs: [aJob()], runs: [aRun()], events: [anEvent()] };
       },
     });
     return { asked, answer: await app.request(`/tasks/${key}`) };
   };
 
-  test.each(["1", "9007199254740991", "ORCH-115", "a.b_c"])("%s is looked up", async (key) => {
-    const { asked, answer } = await ask(key);
+  test.each<[string, TaskKey]>([
+    ["1", { id: 1 }],
+    ["9007199254740991", { id: 9_007_199_254_740_991 }],
+    ["ORCH-115", { workItemId: "ORCH-115" }],
+    ["a.b_c", { workItemId: "a.b_c" }],
+  ])("%s is looked up", async (text, key) => {
+    const { asked, answer } = await ask(text);
     expect([answer.status, asked]).toEqual([200, [key]]);
   });
 

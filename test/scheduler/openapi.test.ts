@@ -21,7 +21,13 @@ interface OpenApi {
 }
 
 const read = async (apiToken: string | null = null): Promise<OpenApi> => {
-  const app = createSchedulerApp({ api: fakeApi(), config: { apiToken }, log: captureLog().log, clock: systemClock });
+  const app = createSchedulerApp({
+    api: fakeApi(),
+    config: { apiToken },
+    log: captureLog().log,
+    clock: systemClock,
+    stopping: new AbortController().signal,
+  });
   const headers: Record<string, string> = apiToken === null ? {} : { authorization: `Bearer ${apiToken}` };
   const answer = await app.request("/openapi.json", { headers });
   expect(answer.status).toBe(200);
@@ -48,13 +54,24 @@ test("documents every route, as OpenAPI 3.1", async () => {
       .map(([name]) => name)
       .sort(),
   ).toEqual([
+    "get /events",
     "get /healthz",
+    "get /jobs",
+    "get /jobs/{id}",
     "get /openapi.json",
     "get /queue",
     "get /readyz",
+    "get /runs/{id}",
+    "get /runs/{id}/log",
     "get /tasks",
     "get /tasks/{task}",
+    "post /queue/pause",
+    "post /queue/resume",
     "post /tasks",
+    "post /tasks/{task}/approve",
+    "post /tasks/{task}/cancel",
+    "post /tasks/{task}/retry",
+    "post /tasks/{task}/return",
   ]);
 });
 
@@ -92,7 +109,7 @@ test("POST /tasks is documented by the schema that validates it", async () => {
       branch: { type: "string", description: expect.stringContaining("check-ref-format") },
     },
   });
-  expect(Object.keys(responses)).toEqual(["201", "400", "409", "413", "415", "422"]);
+  expect(Object.keys(responses)).toEqual(["201", "400", "409", "413", "415", "422", "default"]);
   expect(responses["422"]!.description).toContain("unknown_repo");
   expect(responses["201"]!.content!["application/json"]!.schema).toEqual({ $ref: "#/components/schemas/Task" });
   expect(responses["409"]!.content!["application/problem+json"]!.schema).toEqual({

@@ -15,7 +15,7 @@ export const healthRoutes: Routes = ({ api }) =>
       describeRoute({
         summary: "Is the process alive?",
         ...OPEN,
-        responses: { 200: jsonAnswer("It is.", aliveSchema) },
+        responses: { 200: jsonAnswer("It is.", aliveSchema, { status: "ok" }) },
       }),
       (c) => c.json({ status: "ok" }),
     )
@@ -25,8 +25,11 @@ export const healthRoutes: Routes = ({ api }) =>
         summary: "Is the lock held, the database writable and the dispatcher running?",
         ...OPEN,
         responses: {
-          200: jsonAnswer("Ready.", readinessSchema),
-          503: jsonAnswer("Not ready, and why.", readinessSchema),
+          200: jsonAnswer("Ready.", readinessSchema, { ready: true, reasons: [] }),
+          503: jsonAnswer("Not ready, and why.", readinessSchema, {
+            ready: false,
+            reasons: ["the dispatcher is not running"],
+          }),
         },
       }),
       (c) => {

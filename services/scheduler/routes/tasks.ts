@@ -7,22 +7,18 @@ import { jsonBody } from "@orchestrator/shared/http/json_body.ts";
 import { invalidInput, problem } from "@orchestrator/shared/http/problem.ts";
 import { queryParams, wholeNumberParam } from "@orchestrator/shared/http/query_params.ts";
 import { newTaskSchema } from "@orchestrator/shared/schemas/new_task.ts";
-import { eventSchema, jobSchema, runSchema, taskSchema } from "@orchestrator/shared/schemas/rows.ts";
-import { cleanText, workItemId } from "@orchestrator/shared/schemas/text.ts";
+import { cleanText } from "@orchestrator/shared/schemas/text.ts";
 import { Hono } from "hono";
 import { describeRoute } from "hono-openapi";
 import * as v from "valibot";
+import { event, job, nextCursor, run, task } from "./documented.ts";
+import { exampleCursor, exampleEvent, exampleJob, exampleRun, exampleTask } from "./examples.ts";
+import { TASK_PARAM, taskKey } from "./path_params.ts";
 import type { Routes } from "./routes.ts";
 
-const task = v.pipe(taskSchema, v.metadata({ ref: "Task" }));
-const taskList = v.object({ tasks: v.array(task), next_cursor: v.nullable(v.string()) });
+const taskList = v.object({ tasks: v.array(task), next_cursor: nextCursor });
 const taskWithHistory = v.pipe(
-  v.object({
-    ...taskSchema.entries,
-    jobs: v.array(v.pipe(jobSchema, v.metadata({ ref: "Job" }))),
-    runs: v.array(v.pipe(runSchema, v.metadata({ ref: "Run" }))),
-    events: v.array(v.pipe(eventSchema, v.metadata({ ref: "Event" }))),
-  }),
+  v.object({ ...task.entries, jobs: v.array(job), runs: v.array(run), events: v.array(event) }),
   v.metadata({ ref: "TaskWithHistory" }),
 );
 
@@ -33,10 +29,6 @@ const listQuery = v.strictObject({
   cursor: v.exactOptional(cursorParam),
 });
 
-/** An id or a work item id; no task has a name that is neither. */
-const isTaskKey = (text: string): boolean =>
-  /^\d+$/.test(text) ? Number.isSafeInteger(Number(text)) : v.is(workItemId, text);
-
 export const taskRoutes: Routes = ({ api }) =>
   new Hono<HttpEnv>()
     .post(
@@ -44,11 +36,13 @@ export const taskRoutes: Routes = ({ api }) =>
       describeRoute({
         summary: "Hand in a work item",
         responses: {
-          201: { ...jsonAnswer("The task, whose first job is queued.", task), headers: LOCATION },
+          201: { ...jsonAnswer("The task, whose first job is queued.", task, NEW_TASK), headers: LOCATION },
           ...problemAnswers(...BODY_PROBLEMS, "work_item_exists", "branch_taken", "unknown_repo"),
         },
       }),
-      jsonBody(newTaskSchema),
+      jsonBody(newTaskSchema, {
+        example: { work_item_id: exampleTask.work_item_id, title: exampleTask.title, repo: exampleTask.repo },
+      }),
       async (c) => {
         const result = await api.createTask(toCamel(c.req.valid("json")));
         switch (result.kind) {
@@ -66,9 +60,12 @@ export const taskRoutes: Routes = ({ api }) =>
     .get(
       "/tasks",
       describeRoute({
-        summary: "The tasks, page by page",
+        summary: "The tasks, newest first, page by page",
         responses: {
-          200: jsonAnswer("A page; `next_cursor` is null on the last one.", taskList),
+          200: jsonAnswer("A page; `next_cursor` is null on the last one.", taskList, {
+            tasks: [exampleTask],
+            next_cursor: exampleCursor,
+          }),
           ...problemAnswers("invalid_input"),
         },
       }),
@@ -85,20 +82,20 @@ export const taskRoutes: Routes = ({ api }) =>
       "/tasks/:task",
       describeRoute({
         summary: "One task with its jobs, runs and events",
-        parameters: [
-          {
-            in: "path",
-            name: "task",
-            required: true,
-            schema: { type: "string" },
-            description: "The id (digits) or the work item id.",
-          },
-        ],
-        responses: { 200: jsonAnswer("The task and its history.", taskWithHistory), ...problemAnswers("not_found") },
+        parameters: TASK_PARAM,
+        responses: {
+          200: jsonAnswer("The task and its history, oldest first.", taskWithHistory, {
+            ...exampleTask,
+            jobs: [exampleJob],
+            runs: [exampleRun],
+            events: [exampleEvent],
+          }),
+          ...problemAnswers("not_found"),
+        },
       }),
       async (c) => {
-        const key = c.req.param("task");
-        const found = isTaskKey(key) ? await api.findTask(key) : null;
+        const key = taskKey(c.req.param("task"));
+        const found = key === null ? null : await api.findTask(key);
         if (found === null) return problem("not_found", "There is no task with this id or work item id.");
         return c.json({
           ...toSnake(found.task),
@@ -108,6 +105,14 @@ export const taskRoutes: Routes = ({ api }) =>
         });
       },
     );
+
+const NEW_TASK = {
+  ...exampleTask,
+  head: null,
+  stage: "analysis",
+  lease_run_id: null,
+  updated_at: exampleTask.created_at,
+};
 
 const LOCATION = {
   location: { description: "Where the task can be read.", schema: { type: "string" as const } },

@@ -18,7 +18,7 @@ const cases: [schema: v.GenericSchema, input: unknown, errors: [path: string, me
     [["a.1.b", "must be of type string"]],
   ],
   [v.picklist(["a", "b c"]), SECRET, [["", "must be one of: a, b c"]]],
-  [v.literal("a"), SECRET, [["", 'must be of type "a"']]],
+  [v.literal("a"), SECRET, [["", 'must be "a"']]],
   [v.pipe(v.string(), v.maxLength(3)), SECRET, [["", "must be at most 3 characters long"]]],
   [v.pipe(v.string(), v.minLength(99)), SECRET, [["", "must be at least 99 characters long"]]],
   [v.pipe(v.string(), v.minLength(1)), "", [["", "must not be empty"]]],
@@ -28,7 +28,7 @@ const cases: [schema: v.GenericSchema, input: unknown, errors: [path: string, me
   [id, 0, [["", "must be at least 1"]]],
   [workItemId, `-${SECRET}`, [["", "must match ^[A-Za-z][A-Za-z0-9._-]{0,63}$"]]],
   [cleanText(50), `${SECRET}\u0000`, [["", "must not hold control characters other than newline and tab"]]],
-  [v.variant("kind", [v.object({ kind: v.literal("a") })]), { kind: SECRET }, [["kind", 'must be of type "a"']]],
+  [v.variant("kind", [v.object({ kind: v.literal("a") })]), { kind: SECRET }, [["kind", 'must be "a"']]],
   [v.nullable(v.string()), 1, [["", "must be of type string"]]],
   [v.pipe(v.string(), v.isoTimestamp()), SECRET, [["", "must be valid"]]],
 ];
