@@ -181,6 +181,9 @@ const listenError = (cause: unknown, { host, port }: ServeOptions): ListenError 
   }
 };
 
+/** What stands between the runtime's program and a file in an argv that runs another file as this one was run. */
+export const runtimeArguments = (): readonly string[] => (deno === undefined ? process.execArgv : ["run", "-A"]);
+
 export type StopSignal = "SIGTERM" | "SIGINT";
 
 const SIGNAL_NUMBERS: Record<StopSignal, number> = { SIGTERM: 15, SIGINT: 2 };

@@ -2,7 +2,7 @@ import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { HeldPoints } from "../helpers/held_points.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
 import { makeSite, startTestScheduler } from "../helpers/scheduler.ts";
@@ -41,7 +41,6 @@ test("a start requeues what was running before the reaper begins, with an empty 
     states.push([name, state]);
   };
   const held = points.hold("claim.before");
-  onTestFinished(held.release);
   const scheduler = await startTestScheduler(site, {
     points: {
       reach: async (name) => {
@@ -51,6 +50,7 @@ test("a start requeues what was running before the reaper begins, with an empty 
     },
   });
   await held.arrived;
+  held.release();
   expect(states).toEqual([
     ["start.locked", { status: "running", outcome: null }],
     ["start.requeued", { status: "queued", outcome: "interrupted" }],
