@@ -19,6 +19,7 @@ import { FinalizerLiveness } from "./finalizer_liveness.ts";
 import { createMirrors } from "./git/mirror.ts";
 import { logPathOf } from "./launcher.ts";
 import { createLocalApi } from "./local_api.ts";
+import { createSchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { monitorRun } from "./monitor.ts";
 import { Reaper } from "./reaper.ts";
 import { requeueRunningJobs } from "./requeue_running_jobs.ts";
@@ -79,6 +80,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     reaperCounters: createReaperCounters(),
     stagingCounters: createStagingCounters(),
   };
+  const metrics = createSchedulerMetrics(context);
   const reaper = new Reaper(context);
   const dispatcher = new Dispatcher(context, (run) => monitorRun(context, run));
 
@@ -92,7 +94,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   await points.reach("start.dispatcher");
 
   return {
-    api: createLocalApi(context, { holder, readiness: () => readiness(dispatcher) }),
+    api: createLocalApi(context, { holder, metrics, readiness: () => readiness(dispatcher) }),
     context,
     reaper,
     stop: async () => {

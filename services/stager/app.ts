@@ -1,19 +1,31 @@
-import type { Clock } from "@orchestrator/shared/clock.ts";
+import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { createBaseApp } from "@orchestrator/shared/http/base_app.ts";
 import { BODY_PROBLEMS, jsonAnswer, OPEN, problemAnswers } from "@orchestrator/shared/http/document.ts";
 import type { HttpEnv } from "@orchestrator/shared/http/env.ts";
 import { jsonBody } from "@orchestrator/shared/http/json_body.ts";
 import { problem } from "@orchestrator/shared/http/problem.ts";
+import { queryParams } from "@orchestrator/shared/http/query_params.ts";
+import {
+  prometheusAnswer,
+  queueAnswer,
+  queueQuerySchema,
+  wantsPrometheus,
+} from "@orchestrator/shared/http/queue_format.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { stagingCountersSchema } from "@orchestrator/shared/schemas/queue.ts";
-import { stagingEventSchema, stagingRunRequestSchema } from "@orchestrator/shared/schemas/staging_run.ts";
+import {
+  type StagingEvent,
+  stagingEventSchema,
+  stagingRunRequestSchema,
+} from "@orchestrator/shared/schemas/staging_run.ts";
 import { id, time } from "@orchestrator/shared/schemas/text.ts";
 import type { Hono } from "hono";
 import { describeRoute, openAPIRouteHandler, resolver } from "hono-openapi";
 import * as v from "valibot";
 import type { ActiveRuns } from "./active_runs.ts";
 import type { RunCounters } from "./counters.ts";
+import { createStagerMetrics } from "./metrics.ts";
 import { type ReadJob, whyNotThisRun } from "./staging_job.ts";
 
 /** What probes and monitors read without a token. */
@@ -45,6 +57,22 @@ const queueSchema = v.object({
   staging_runner: stagingCountersSchema,
   active: v.array(activeRunSchema),
 });
+const QUEUE_EXAMPLE: v.InferOutput<typeof queueSchema> = {
+  time: "2030-01-02T03:04:05.000Z",
+  staging_runner: { runs: 3, success: 1, failed: 1, tool_error: 0, deferred: 0 },
+  active: [
+    {
+      job_id: 7,
+      run_id: 9,
+      task_id: 3,
+      work_item_id: "ORCH-115",
+      step: "build",
+      started_at: "2030-01-02T03:04:00.000Z",
+    },
+  ],
+};
+const EVENT_EXAMPLE: StagingEvent = { event: "step", name: "build", state: "passed", exit_code: 0, duration_ms: 812 };
+const METRICS_EXAMPLE = 'stager_runs_total 3\nstager_outcomes_total{outcome="success"} 1\nstager_active_runs 1\n';
 const aliveSchema = v.object({ status: v.literal("ok") });
 const readinessSchema = v.object({ ready: v.boolean(), reasons: v.array(v.string()) });
 
@@ -60,7 +88,7 @@ export const createStagerApp = (deps: StagerAppDeps): Hono<HttpEnv> => {
       responses: {
         200: {
           description: "One JSON object a line, the last one the `result`.",
-          content: { "application/x-ndjson": { schema: resolver(stagingEventSchema) } },
+          content: { "application/x-ndjson": { schema: resolver(stagingEventSchema), example: EVENT_EXAMPLE } },
         },
         ...problemAnswers(...BODY_PROBLEMS, "not_a_staging_job", "invalid_state", "unavailable"),
       },
@@ -82,30 +110,38 @@ export const createStagerApp = (deps: StagerAppDeps): Hono<HttpEnv> => {
       if (runs.has(request.run_id)) {
         return problem("invalid_state", `Run ${request.run_id} is being worked already, for another connection.`);
       }
-      return new Response(runs.start(request, job, instanceId, c.req.raw.signal), {
+      return new Response(runs.start(request, job, instanceId), {
         headers: { "content-type": "application/x-ndjson", "cache-control": "no-store" },
       });
     },
   );
 
+  const metricsText = createStagerMetrics();
   app.get(
     "/queue",
     describeRoute({
       summary: "What this stager runs now, and what it has run since it started",
       ...OPEN,
-      responses: { 200: jsonAnswer("The state of this moment.", queueSchema) },
+      responses: {
+        200: queueAnswer(queueSchema, { json: QUEUE_EXAMPLE, text: METRICS_EXAMPLE }),
+        ...problemAnswers("invalid_input"),
+      },
     }),
-    (c) =>
-      c.json({
-        time: new Date(clock.now()).toISOString(),
-        staging_runner: counters.read(),
-        active: runs.list(),
-      }),
+    queryParams(queueQuerySchema),
+    async (c) => {
+      const seen = { staging_runner: counters.read(), active: runs.list() };
+      if (wantsPrometheus(c, c.req.valid("query"))) return prometheusAnswer(await metricsText(seen));
+      return c.json({ time: isoTime(clock.now()), ...seen }, 200, { vary: "accept" });
+    },
   );
 
   app.get(
     "/healthz",
-    describeRoute({ summary: "Is the process alive?", ...OPEN, responses: { 200: jsonAnswer("It is.", aliveSchema) } }),
+    describeRoute({
+      summary: "Is the process alive?",
+      ...OPEN,
+      responses: { 200: jsonAnswer("It is.", aliveSchema, { status: "ok" }) },
+    }),
     (c) => c.json({ status: "ok" }),
   );
 
@@ -115,8 +151,11 @@ export const createStagerApp = (deps: StagerAppDeps): Hono<HttpEnv> => {
       summary: "Can the database be read and the scratch directory be written?",
       ...OPEN,
       responses: {
-        200: jsonAnswer("Ready.", readinessSchema),
-        503: jsonAnswer("Not ready, and why.", readinessSchema),
+        200: jsonAnswer("Ready.", readinessSchema, { ready: true, reasons: [] }),
+        503: jsonAnswer("Not ready, and why.", readinessSchema, {
+          ready: false,
+          reasons: ["the scheduler has not started with this database yet"],
+        }),
       },
     }),
     async (c) => {
