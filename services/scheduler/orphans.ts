@@ -7,16 +7,21 @@ export interface Orphan {
   isAgents: boolean;
 }
 
+/** Agents have a name in their environment, what a staging plan starts has not. */
+export const isStagingStep = (pid: number): boolean => {
+  const environ = readEnviron(pid);
+  return environ?.ORCH_RUN_ID !== undefined && environ.ORCH_AGENT === undefined;
+};
+
 /** The runs that have processes on this machine although nobody wants them any more. */
 export const findOrphans = (instanceId: string, wanted: ReadonlySet<number>): Orphan[] => {
   const found = new Map<number, Orphan>();
   for (const { pid } of findMarked({ instanceId })) {
-    const environ = readEnviron(pid);
-    const runId = Number(environ?.ORCH_RUN_ID);
+    const runId = Number(readEnviron(pid)?.ORCH_RUN_ID);
     // A command of the services' own (git) carries the instance but no run.
     if (!Number.isSafeInteger(runId) || runId <= 0 || wanted.has(runId)) continue;
-    const isAgents = environ?.ORCH_AGENT !== undefined;
-    found.set(runId, { runId, isAgents: isAgents || found.get(runId)?.isAgents === true });
+    const isAgents = !isStagingStep(pid) || found.get(runId)?.isAgents === true;
+    found.set(runId, { runId, isAgents });
   }
   return [...found.values()];
 };

@@ -21,6 +21,7 @@ import { logPathOf } from "./launcher.ts";
 import { createLocalApi } from "./local_api.ts";
 import { createSchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { monitorRun } from "./monitor.ts";
+import { isStagingStep } from "./orphans.ts";
 import { Reaper } from "./reaper.ts";
 import { requeueRunningJobs } from "./requeue_running_jobs.ts";
 import type { RunContext } from "./run_context.ts";
@@ -113,10 +114,14 @@ const makeFolders = async (config: Config): Promise<void> => {
   for (const folder of folders) await mkdir(folder, { recursive: true });
 };
 
-/** Ends what an earlier process of this database left running, at once: agents, and git commands in the mirrors. */
+/**
+ * Ends what an earlier process of this database left running, at once: agents, and git commands in the mirrors. A staging
+ * step is left to its stager, which sees its stream gone and tears down in its own time; the reaper looks after those whose
+ * stager is gone too.
+ */
 const endLeftovers = async ({ storage, instanceId, mirrors, config, log }: RunContext): Promise<void> => {
   const known = (await listOpenProcesses(storage)).map(({ pid, pidStarted }) => ({ pid, started: pidStarted }));
-  const { ended } = await killLeftovers({ instanceId, known });
+  const { ended } = await killLeftovers({ instanceId, known, spare: ({ pid }) => isStagingStep(pid) });
   if (ended > 0) log.warn({ ended }, "ended processes that an earlier scheduler had left running");
   for (const name of Object.keys(config.repos)) await mirrors.get(name).clearStaleLocks();
 };

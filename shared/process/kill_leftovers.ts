@@ -5,12 +5,12 @@ import { type ProcessId, readProcess } from "./proc_table.ts";
 
 /**
  * Ends with SIGKILL what an earlier process left: the groups of the `known` leaders that are still the same processes,
- * and whatever carries the instance's mark. `except` is never signalled.
+ * and whatever carries the instance's mark. What `spare` names is never signalled.
  */
 export const killLeftovers = async (options: {
   instanceId: string;
   known: readonly ProcessId[];
-  except?: number;
+  spare?: (process: ProcessId) => boolean;
   clock?: Clock;
 }): Promise<EndResult> => {
   const isMarked = marksMatcher({ instanceId: options.instanceId });
@@ -19,6 +19,6 @@ export const killLeftovers = async (options: {
     .filter(({ pid, started }) => readProcess(pid)?.started === started)
     .map((leader) => groupMatcher(leader));
   const matches: Matcher = (entry) =>
-    entry.pid !== options.except && (groups.some((isMember) => isMember(entry)) || isMarked(entry));
+    !options.spare?.(entry) && (groups.some((isMember) => isMember(entry)) || isMarked(entry));
   return endMatching(matches, { graceMs: 0, clock: options.clock ?? systemClock });
 };

@@ -245,7 +245,7 @@ test("leftovers: what the rows name by pid and start time, with its group, and w
   const result = await killLeftovers({
     instanceId: env.ORCH_INSTANCE_ID,
     known: [known, { pid: reused.pid, started: reused.started - 1 }, { pid: 2 ** 30, started: 1 }],
-    except: spared.pid,
+    spare: ({ pid }) => pid === spared.pid,
   });
   expect(result.survivors).toEqual([]);
   expect([known, known.pids.member!, marked].map(isUp)).toEqual([false, false, false]);
