@@ -62,12 +62,7 @@ export class ActiveRuns {
    * @param left aborts when whoever asked has gone.
    * @returns its events as they come; a reader that leaves ends the run.
    */
-  start(
-    request: StagingRunRequest,
-    job: StagingJob,
-    instanceId: string,
-    left: AbortSignal,
-  ): ReadableStream<Uint8Array> {
+  start(request: StagingRunRequest, job: StagingJob, instanceId: string): ReadableStream<Uint8Array> {
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ToolError("client_gone", "whoever asked for the run has left"));
     const stream = new EventStream(leave);
@@ -77,13 +72,10 @@ export class ActiveRuns {
       step: null,
       started_at: isoTime(this.#deps.clock.now()),
     };
-    left.addEventListener("abort", leave, { once: true });
-    if (left.aborted) leave();
     const done = this.#work(request, job, instanceId, view, abort, stream)
       // A stream that ends without a result is what the scheduler knows as a lost stager.
       .catch((error: unknown) => this.#deps.log.error({ err: error, ...request }, "staging run ended without a result"))
       .finally(() => {
-        left.removeEventListener("abort", leave);
         this.#entries.delete(request.run_id);
         stream.end();
       });

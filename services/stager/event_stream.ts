@@ -1,6 +1,9 @@
 import type { StagingEvent } from "@orchestrator/shared/schemas/staging_run.ts";
 
-/** How much output waits for a reader that is slower than the steps, in bytes; what comes beyond that is dropped. */
+/**
+ * How much output waits for a reader that is slower than the steps, in bytes as they are sent; what comes beyond that is
+ * dropped. A single piece may be larger than that alone, since JSON writes a control character with six bytes.
+ */
 const MAX_WAITING_OUTPUT_BYTES = 256 * 1024;
 /** One piece of the answer's body, at most about this large. */
 const PIECE_BYTES = 64 * 1024;
@@ -22,6 +25,7 @@ export class EventStream {
   #waitingOutputBytes = 0;
   #dropped: { name: string; bytes: number } | null = null;
   #ended = false;
+  #left = false;
   /** Calls for the next piece are answered by this when there is one. */
   #wake: (() => void) | null = null;
 
@@ -31,8 +35,9 @@ export class EventStream {
       {
         pull: (controller) => this.#pull(controller),
         cancel: () => {
-          this.#end();
+          this.#left = true;
           this.#waiting = [];
+          this.#end();
           onLeave();
         },
       },
@@ -45,7 +50,8 @@ export class EventStream {
     if (event.event === "heartbeat" && this.#waiting.length > 0) return;
     const line = this.#encode(event);
     if (event.event === "output") {
-      if (this.#waitingOutputBytes + line.byteLength > MAX_WAITING_OUTPUT_BYTES) {
+      const waiting = this.#waitingOutputBytes;
+      if (waiting > 0 && waiting + line.byteLength > MAX_WAITING_OUTPUT_BYTES) {
         this.#drop(event.name, Buffer.byteLength(event.text));
         return;
       }
@@ -91,11 +97,9 @@ export class EventStream {
       });
       this.#wake = null;
     }
-    if (this.#waiting.length === 0) {
-      controller.close();
-      return;
-    }
-    controller.enqueue(this.#nextPiece());
+    if (this.#left) return;
+    if (this.#waiting.length === 0) controller.close();
+    else controller.enqueue(this.#nextPiece());
   }
 
   #nextPiece(): Uint8Array {

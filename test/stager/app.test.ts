@@ -259,10 +259,7 @@ teardown:
   });
 
   test("whoever reads slowly loses output but no event, and holds nothing up", async () => {
-    const plan = steps(
-      "{ name: flood, run: head -c 30000000 /dev/zero | tr '\\\\0' x }",
-      "{ name: next, run: echo next }",
-    );
+    const plan = steps("{ name: flood, run: head -c 30000000 /dev/zero }", "{ name: next, run: echo next }");
     const stager = await makeStager({ plan });
     const response = await stager.post();
     await until(() => stager.runs.list().length === 0);
