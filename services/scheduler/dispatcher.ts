@@ -39,6 +39,7 @@ export class Dispatcher {
     this.#rules = {
       limits: config.limits,
       environments: Object.fromEntries(Object.entries(config.repos).map(([name, repo]) => [name, repo.environment])),
+      probes: () => context.faults.probes(),
       modelOf: (agent) => agentFor(config.agents, agent)?.model ?? null,
       logPathOf: (runId) => logPathOf(config.dataDir, runId),
     };
@@ -104,9 +105,10 @@ export class Dispatcher {
 
   /** From its claim on a job has a live launcher: nothing may be awaited before it stands among the active runs. */
   #begin(claim: Claim): void {
-    const { activeRuns, clock, log } = this.#context;
+    const { activeRuns, clock, faults, log } = this.#context;
     const run = new ActiveRun(claim, clock);
     activeRuns.add(run);
+    faults.claimed(claim);
     const { job, task } = claim;
     log.info(
       { jobId: job.id, runId: claim.run.id, workItemId: task.workItemId, stage: job.stage, attempt: job.attempt },
@@ -116,9 +118,11 @@ export class Dispatcher {
   }
 
   async #sleepUntilDue(): Promise<void> {
-    const { storage, clock } = this.#context;
+    const { storage, clock, faults } = this.#context;
     const due = await nextDue(storage, isoTime(clock.now()));
-    if (due !== null) this.#wakeIn(Math.max(Date.parse(due) - clock.now(), 1));
+    const waits = [due === null ? null : Date.parse(due) - clock.now(), faults.nextProbeInMs()];
+    const soonest = Math.min(...waits.filter((ms) => ms !== null));
+    if (Number.isFinite(soonest)) this.#wakeIn(Math.max(soonest, 1));
   }
 
   async #hasSpace(): Promise<boolean> {

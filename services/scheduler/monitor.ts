@@ -7,7 +7,7 @@ import { type Finalizing, finalizeAgentRun, finalizeCommit } from "./finalizer.t
 import { launch, recordAgentStart } from "./launcher.ts";
 import { holdOf, type RunContext } from "./run_context.ts";
 import type { RunLog } from "./run_log.ts";
-import type { Ended, RunResult } from "./run_result.ts";
+import { type Ended, endingOf, type RunResult } from "./run_result.ts";
 import { settleRun } from "./settle.ts";
 import { workWithStager } from "./work_with_stager.ts";
 import { writeSurely } from "./write_surely.ts";
@@ -149,6 +149,7 @@ const settle = async (
     },
   );
   log.info({ ...hold, result: result.kind, ...settlement }, "settled");
+  if (settlement.kind === "settled") await context.faults.settled(run.claim, endingOf(result));
   if (settlement.kind === "superseded") reaperCounters.settleSuperseded += 1;
   if (settlement.kind === "settled" && settlement.next === "defer") stagingCounters.deferred += 1;
 };

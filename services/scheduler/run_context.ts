@@ -10,6 +10,7 @@ import type { ReaperCounters, StagingCounters } from "./counters.ts";
 import type { FinalizerLiveness } from "./finalizer_liveness.ts";
 import type { Mirrors } from "./git/mirror.ts";
 import type { RunLogs } from "./run_logs.ts";
+import type { SystemicFaults } from "./systemic_faults.ts";
 
 /** What launcher, monitor, finalizer and reaper work with. Made once, in `scheduler.ts`. */
 export interface RunContext {
@@ -24,6 +25,7 @@ export interface RunContext {
   activeRuns: ActiveRuns;
   runLogs: RunLogs;
   liveness: FinalizerLiveness;
+  faults: SystemicFaults;
   reaperCounters: ReaperCounters;
   stagingCounters: StagingCounters;
   /** From 0 to 1. */

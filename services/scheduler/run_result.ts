@@ -1,3 +1,5 @@
+import type { Outcome } from "@orchestrator/shared/domain.ts";
+
 /** What a run came to, as the finalizer found it. `decideNext` turns it into what happens to job and task. */
 export type RunResult =
   /** The gate was read and passed; `head` is the published commit. */
@@ -26,3 +28,29 @@ export interface Ended {
 
 /** The class of a `tool_error` that waits for the stager: it has no bound, since it says nothing about the work. */
 export const STAGER_UNREACHABLE = "stager_unreachable";
+
+/** What the run's row records. */
+export interface RunEnding {
+  outcome: Outcome;
+  class: string | null;
+  reason: string | null;
+}
+
+/** A verdict against the work is a `failed` run: the gate was not passed. */
+export const endingOf = (result: RunResult): RunEnding => {
+  switch (result.kind) {
+    case "passed":
+      return { outcome: "succeeded", class: null, reason: null };
+    case "turned_down":
+      return { outcome: "failed", class: "gate_failed", reason: result.reason };
+    case "needs_person":
+      return { outcome: "failed", class: result.class, reason: result.reason };
+    case "deferred":
+    case "defers_used_up":
+      return { outcome: "tool_error", class: result.class, reason: result.reason };
+    case "branch_moved":
+      return { outcome: "superseded", class: "branch_moved", reason: result.reason };
+    case "ended":
+      return { outcome: result.outcome, class: result.class, reason: result.reason };
+  }
+};

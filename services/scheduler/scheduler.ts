@@ -11,6 +11,7 @@ import { killLeftovers } from "@orchestrator/shared/process/kill_leftovers.ts";
 import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { listOpenProcesses } from "@orchestrator/shared/storage/list_running.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
+import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import type { Holder } from "@orchestrator/shared/storage/take_lease.ts";
 import { ActiveRuns } from "./active_runs.ts";
 import { createReaperCounters, createStagingCounters } from "./counters.ts";
@@ -28,6 +29,7 @@ import type { RunContext } from "./run_context.ts";
 import { RunLogs } from "./run_logs.ts";
 import type { SchedulerApi } from "./scheduler_api.ts";
 import { takeSchedulerLock } from "./scheduler_lock.ts";
+import { SystemicFaults } from "./systemic_faults.ts";
 
 export interface SchedulerOptions {
   config: Config;
@@ -78,6 +80,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     activeRuns: new ActiveRuns(),
     runLogs: new RunLogs(),
     liveness: new FinalizerLiveness(clock),
+    faults: new SystemicFaults({ storage, clock, log }),
     reaperCounters: createReaperCounters(),
     stagingCounters: createStagingCounters(),
   };
@@ -89,6 +92,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   const requeued = await requeueRunningJobs({ ...context, pipeline: config.pipeline });
   log.info({ requeued, epoch: storage.epoch, instanceId }, "requeued the jobs that an earlier scheduler left running");
   await points.reach("start.requeued");
+  context.faults.restore(await readPauses(storage));
   reaper.start();
   await points.reach("start.reaper");
   dispatcher.start();

@@ -1,7 +1,7 @@
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { appendMarker } from "@orchestrator/shared/defer.ts";
-import { DONE_STAGE, type Outcome } from "@orchestrator/shared/domain.ts";
+import { DONE_STAGE } from "@orchestrator/shared/domain.ts";
 import { findStage, type Pipeline } from "@orchestrator/shared/pipeline.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import type { Run } from "@orchestrator/shared/schemas/rows.ts";
@@ -14,7 +14,7 @@ import type { Storage, Tx } from "@orchestrator/shared/storage/storage.ts";
 import { advanceStage } from "./advance_stage.ts";
 import { decideNext, type Next } from "./decide_next.ts";
 import { enqueueStage } from "./enqueue_stage.ts";
-import { type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
+import { endingOf, type RunEnding, type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
 
 export interface SettleDeps {
   storage: Storage;
@@ -52,12 +52,12 @@ export const settleRun = async (
   const settlement = await deps.storage.write(async (tx) => {
     const view = await readSettlementView(tx, runId);
     const { run, job, task } = view;
-    if (run.outcome !== null && isSameEnding(run, outcomeOf(result))) return { kind: "settled_before" } as const;
+    if (run.outcome !== null && isSameEnding(run, endingOf(result))) return { kind: "settled_before" } as const;
     if (job.status !== "running" || job.runId !== runId || task.leaseRunId !== runId || task.status !== "active") {
       return recordSuperseded(tx, view, result);
     }
     const next = decide(deps, view, result, random);
-    await finishRun(tx, runId, outcomeOf(result));
+    await finishRun(tx, runId, endingOf(result));
     await apply(deps, tx, view, result, next, by);
     await deps.points.reach("settle.before_commit", runId);
     return { kind: "settled", next: next.kind } as const;
@@ -87,7 +87,7 @@ const decide = (deps: SettleDeps, view: SettlementView, result: RunResult, rando
 };
 
 const recordSuperseded = async (tx: Tx, { run, job, task }: SettlementView, result: RunResult): Promise<Settlement> => {
-  const { outcome, reason } = outcomeOf(result);
+  const { outcome, reason } = endingOf(result);
   const detail = { outcome, reason: `came too late: ${reason ?? outcome}` };
   if (await finishRun(tx, run.id, { outcome: "superseded", class: null, reason: detail.reason })) {
     await tx.event("superseded", { taskId: task.id, jobId: job.id, runId: run.id }, detail);
@@ -105,7 +105,7 @@ const apply = async (
 ): Promise<void> => {
   const { task, job, run } = view;
   const hold: JobHold = { jobId: job.id, taskId: task.id, runId: run.id };
-  const { outcome, class: outcomeClass, reason } = outcomeOf(result);
+  const { outcome, class: outcomeClass, reason } = endingOf(result);
   const detail = { stage: job.stage, outcome, class: outcomeClass, reason };
   switch (next.kind) {
     case "advance":
@@ -169,27 +169,8 @@ const enterStage = async (
 };
 
 /** Whether the row already says what this settle would write: then it was this run that wrote it, not somebody in its place. */
-const isSameEnding = (run: Run, ending: ReturnType<typeof outcomeOf>): boolean =>
+const isSameEnding = (run: Run, ending: RunEnding): boolean =>
   run.outcome === ending.outcome && run.outcomeClass === ending.class && run.reason === ending.reason;
-
-/** What the run's row records. A verdict against the work is a `failed` run: the gate was not passed. */
-const outcomeOf = (result: RunResult): { outcome: Outcome; class: string | null; reason: string | null } => {
-  switch (result.kind) {
-    case "passed":
-      return { outcome: "succeeded", class: null, reason: null };
-    case "turned_down":
-      return { outcome: "failed", class: "gate_failed", reason: result.reason };
-    case "needs_person":
-      return { outcome: "failed", class: result.class, reason: result.reason };
-    case "deferred":
-    case "defers_used_up":
-      return { outcome: "tool_error", class: result.class, reason: result.reason };
-    case "branch_moved":
-      return { outcome: "superseded", class: "branch_moved", reason: result.reason };
-    case "ended":
-      return { outcome: result.outcome, class: result.class, reason: result.reason };
-  }
-};
 
 const headOf = (result: RunResult): string => {
   if ("head" in result) return result.head;

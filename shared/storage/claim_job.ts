@@ -15,6 +15,8 @@ export interface ClaimRules {
   limits: LimitsConfig;
   /** By repository name. Repositories of one environment are staged one at a time. */
   environments: Readonly<Record<string, string>>;
+  /** What is paused but may be claimed from this once, to see whether the fault is gone; the same names as in `queue_state`. */
+  probes: () => ReadonlySet<string>;
   modelOf: (agent: string) => string | null;
   /** Where the output of a run is kept. */
   logPathOf: (runId: number) => string;
@@ -36,7 +38,9 @@ export const claimJob = async (tx: Tx, rules: ClaimRules): Promise<Claim | null>
     "SELECT j.agent, t.repo, j.stage FROM jobs j JOIN tasks t ON t.id = j.task_id WHERE j.status = 'running'",
   );
   if (running.length >= rules.limits.total) return null;
-  const paused = new Set((await tx.query<{ what: string }>("SELECT what FROM queue_state")).map((row) => row.what));
+  const probes = rules.probes();
+  const rows = await tx.query<{ what: string }>("SELECT what FROM queue_state");
+  const paused = new Set(rows.map((row) => row.what).filter((what) => !probes.has(what)));
   if (paused.has("all")) return null;
 
   const closed = closedPlaces(running, paused, rules);

@@ -8,6 +8,7 @@ import { openTestStorage } from "../../helpers/storage.ts";
 const rules = (over: Partial<ClaimRules> = {}): ClaimRules => ({
   limits: { total: 100, perRepo: {}, perAgent: {} },
   environments: { shop: "shop", blog: "blog" },
+  probes: () => new Set(),
   modelOf: () => null,
   logPathOf: (runId) => `/logs/${runId}.log`,
   ...over,
@@ -122,4 +123,15 @@ test.each([
     tx.run("INSERT INTO queue_state (what, reason, since) VALUES (?, 'test', ?)", [what, tx.now]),
   );
   expect([await claim(), await claim()]).toEqual(expected);
+});
+
+test("a paused place that may be probed is claimed from", async () => {
+  const { storage, add, claim } = await setup();
+  await add("A");
+  await storage.write((tx) =>
+    tx.run("INSERT INTO queue_state (what, reason, since) VALUES ('repo:shop', 'test', ?)", [tx.now]),
+  );
+  expect(await claim()).toBe(null);
+  expect(await claim({ probes: () => new Set(["agent:other"]) })).toBe(null);
+  expect(await claim({ probes: () => new Set(["repo:shop"]) })).toBe("A");
 });

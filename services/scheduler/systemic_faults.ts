@@ -1,0 +1,135 @@
+import type { Clock } from "@orchestrator/shared/clock.ts";
+import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
+import type { Log } from "@orchestrator/shared/log.ts";
+import { backoffMs } from "@orchestrator/shared/retry_delay.ts";
+import type { Claim } from "@orchestrator/shared/storage/claim_job.ts";
+import { deletePause } from "@orchestrator/shared/storage/delete_pause.ts";
+import { insertPause } from "@orchestrator/shared/storage/insert_pause.ts";
+import type { Pause } from "@orchestrator/shared/storage/read_pauses.ts";
+import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import type { RunEnding } from "./run_result.ts";
+import { STAGER_UNREACHABLE } from "./run_result.ts";
+
+/** So many different tasks in a row with the same class of tool error are no accident. */
+const TASKS_IN_A_ROW = 3;
+
+const FIRST_PROBE_MS = 60_000;
+const LONGEST_PROBE_MS = 30 * 60_000;
+
+/** Begins the reason of a pause that this made, so that it is known as its own after a restart. */
+const OWN_REASON = "systemic fault: ";
+
+/**
+ * Stops a fault of the surroundings from walking through the queue: when the same class of tool error has hit jobs of three
+ * different tasks in a row, the agent, the repository or staging is paused. After a backoff one job goes as a probe; where
+ * it meets something else than a tool error, claiming goes on, else the next probe waits longer. A person can end it any time.
+ */
+export class SystemicFaults {
+  readonly #storage: Storage;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #streaks = new Map<string, { class: string; tasks: Set<number> }>();
+  readonly #pauses = new Map<string, { probes: number; probeAtMs: number; probedBy: number | null }>();
+
+  constructor({ storage, clock, log }: { storage: Storage; clock: Clock; log: Log }) {
+    this.#storage = storage;
+    this.#clock = clock;
+    this.#log = log;
+    storage.onCommitted(({ events }) => {
+      for (const { kind, detail } of events) if (kind === "resumed") this.#pauses.delete(String(detail.what));
+    });
+  }
+
+  /** Takes up the pauses that an earlier process had made. */
+  restore(pauses: readonly Pause[]): void {
+    for (const { what, reason } of pauses) if (reason.startsWith(OWN_REASON)) this.#await(what, 0);
+  }
+
+  /** What is paused but may be claimed from once, now. */
+  probes(): Set<string> {
+    const nowMs = this.#clock.monotonicMs();
+    const due = [...this.#pauses].filter(([, pause]) => pause.probedBy === null && pause.probeAtMs <= nowMs);
+    return new Set(due.map(([what]) => what));
+  }
+
+  /** Milliseconds until the next probe is due; null where none is awaited. */
+  nextProbeInMs(): number | null {
+    const awaited = [...this.#pauses.values()].filter((pause) => pause.probedBy === null);
+    if (awaited.length === 0) return null;
+    return Math.max(0, Math.min(...awaited.map((pause) => pause.probeAtMs)) - this.#clock.monotonicMs());
+  }
+
+  /** Told of every claim, at once: a claim within something paused is its probe. */
+  claimed({ job, task, run }: Claim): void {
+    const due = this.probes();
+    for (const what of scopesOf(job.agent, task.repo, job.stage)) {
+      const pause = this.#pauses.get(what);
+      if (pause && due.has(what)) pause.probedBy = run.id;
+    }
+  }
+
+  /** Told of every run that was settled. */
+  async settled({ job, task, run }: Claim, ending: RunEnding): Promise<void> {
+    const fault = ending.outcome === "tool_error" && ending.class !== STAGER_UNREACHABLE ? ending.class : null;
+    for (const what of scopesOf(job.agent, task.repo, job.stage)) {
+      await this.#afterProbe(what, run.id, ending, fault);
+      if (fault === null || scopeOfFault(fault, job.agent, task.repo, job.stage) !== what) this.#streaks.delete(what);
+      else if (this.#count(what, fault, task.id) >= TASKS_IN_A_ROW) await this.#pause(what, fault, ending.reason);
+    }
+  }
+
+  #count(what: string, fault: string, taskId: number): number {
+    const streak = this.#streaks.get(what);
+    const tasks = streak?.class === fault ? streak.tasks : new Set<number>();
+    tasks.add(taskId);
+    this.#streaks.set(what, { class: fault, tasks });
+    return tasks.size;
+  }
+
+  async #pause(what: string, fault: string, lastReason: string | null): Promise<void> {
+    this.#streaks.delete(what);
+    if (this.#pauses.has(what)) return;
+    const reason = `${OWN_REASON}${fault} on jobs of ${TASKS_IN_A_ROW} tasks in a row; the last: ${lastReason ?? "no reason given"}`;
+    await this.#storage.write(async (tx) => {
+      // Somebody may have paused it by hand meanwhile: that pause is theirs to end.
+      const [theirs] = await tx.query("SELECT 1 FROM queue_state WHERE what = ?", [what]);
+      if (theirs) return;
+      await insertPause(tx, what, reason);
+      await tx.event("paused", { taskId: null }, { what, reason, class: fault, by: "scheduler" });
+    });
+    this.#await(what, 0);
+    this.#log.error({ what, class: fault, reason }, "paused: the same tool error hit several tasks in a row");
+  }
+
+  async #afterProbe(what: string, runId: number, ending: RunEnding, fault: string | null): Promise<void> {
+    const pause = this.#pauses.get(what);
+    if (pause?.probedBy !== runId) return;
+    // An interrupted or cancelled probe has found nothing out.
+    const foundNothing = ending.outcome === "interrupted" || ending.outcome === "cancelled";
+    if (foundNothing || ending.class === STAGER_UNREACHABLE) return this.#await(what, pause.probes);
+    if (fault !== null) return this.#await(what, pause.probes + 1);
+    this.#pauses.delete(what);
+    await this.#storage.write(async (tx) => {
+      if (await deletePause(tx, what)) await tx.event("resumed", { taskId: null }, { what, by: "probe" });
+    });
+    this.#log.info({ what, runId }, "resumed: a probe went through");
+  }
+
+  #await(what: string, probes: number): void {
+    const probeAtMs = this.#clock.monotonicMs() + backoffMs(probes + 1, FIRST_PROBE_MS, LONGEST_PROBE_MS);
+    this.#pauses.set(what, { probes, probeAtMs, probedBy: null });
+  }
+}
+
+const scopesOf = (agent: string, repo: string, stage: string): string[] => [
+  `agent:${agent}`,
+  `repo:${repo}`,
+  ...(stage === STAGING_STAGE ? ["staging"] : []),
+];
+
+/** What a class of tool error says something about: the remote, staging as a whole, or the agent's program. */
+export const scopeOfFault = (fault: string, agent: string, repo: string, stage: string): string => {
+  if (fault.startsWith("git")) return `repo:${repo}`;
+  if (stage === STAGING_STAGE) return "staging";
+  return `agent:${agent}`;
+};

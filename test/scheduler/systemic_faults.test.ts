@@ -1,0 +1,160 @@
+import { createLog } from "@orchestrator/shared/log.ts";
+import { claimJob } from "@orchestrator/shared/storage/claim_job.ts";
+import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
+import { describe, expect, test } from "vitest";
+import type { RunEnding } from "../../services/scheduler/run_result.ts";
+import { SystemicFaults, scopeOfFault } from "../../services/scheduler/systemic_faults.ts";
+import { FakeClock } from "../helpers/fake_clock.ts";
+import { insertTaskWithJob } from "../helpers/insert.ts";
+import { openTestStorage } from "../helpers/storage.ts";
+
+const toolError = (code: string): RunEnding => ({ outcome: "tool_error", class: code, reason: `${code} happened` });
+const succeeded: RunEnding = { outcome: "succeeded", class: null, reason: null };
+
+const setup = async () => {
+  const clock = new FakeClock();
+  const { storage } = await openTestStorage({ clock });
+  const log = createLog({ level: "silent", service: "scheduler", secrets: [] });
+  const faults = new SystemicFaults({ storage, clock, log });
+  let n = 0;
+  /** Claims a job of a new task, as the dispatcher would. */
+  const claim = async (task: object = {}) => {
+    n += 1;
+    await insertTaskWithJob(storage, { workItemId: `ORCH-${n}`, ...task });
+    const claimed = await storage.write((tx) =>
+      claimJob(tx, {
+        limits: { total: 99, perRepo: {}, perAgent: {} },
+        environments: {},
+        probes: () => faults.probes(),
+        modelOf: () => null,
+        logPathOf: String,
+      }),
+    );
+    if (claimed) faults.claimed(claimed);
+    return claimed;
+  };
+  const fail = async (code: string, task: object = {}) => faults.settled((await claim(task))!, toolError(code));
+  const paused = async () => (await readPauses(storage)).map(({ what }) => what);
+  return { clock, storage, log, faults, claim, fail, paused };
+};
+
+test.each([
+  ["git_fetch", "analysis", "repo:shop"],
+  ["git_push", "deploy-staging", "repo:shop"],
+  ["command_not_found", "analysis", "agent:analyst"],
+  ["killed", "deploy", "agent:analyst"],
+  ["killed", "deploy-staging", "staging"],
+  ["stager_lost", "deploy-staging", "staging"],
+])("%s in %s says something about %s", (fault, stage, scope) => {
+  expect(scopeOfFault(fault, "analyst", "shop", stage)).toBe(scope);
+});
+
+test("the same tool error on three different tasks in a row pauses what it speaks of, with an event that says why", async () => {
+  const { storage, fail, paused } = await setup();
+  await fail("git_fetch");
+  await fail("git_fetch");
+  expect(await paused()).toEqual([]);
+  await fail("git_fetch");
+  expect(await paused()).toEqual(["repo:shop"]);
+  const events = await storage.query<{ detail: string }>("SELECT detail FROM task_events WHERE kind = 'paused'");
+  expect(events.map(({ detail }) => JSON.parse(detail))).toEqual([
+    { what: "repo:shop", class: "git_fetch", by: "scheduler", reason: expect.stringContaining("git_fetch happened") },
+  ]);
+});
+
+describe("it is not three in a row", () => {
+  test("when a success stands between them", async () => {
+    const { faults, claim, fail, paused } = await setup();
+    await fail("git_fetch");
+    await fail("git_fetch");
+    await faults.settled((await claim())!, succeeded);
+    await fail("git_fetch");
+    expect(await paused()).toEqual([]);
+  });
+
+  test("when another class stands between them", async () => {
+    const { fail, paused } = await setup();
+    for (const code of ["git_fetch", "git_fetch", "git_push", "git_fetch", "git_fetch"]) await fail(code);
+    expect(await paused()).toEqual([]);
+  });
+
+  test("when they are of one task, however often it fails", async () => {
+    const { faults, claim, paused } = await setup();
+    const one = (await claim())!;
+    for (let n = 0; n < 9; n++) await faults.settled(one, toolError("git_fetch"));
+    expect(await paused()).toEqual([]);
+  });
+
+  test("when the repositories differ", async () => {
+    const { fail, paused } = await setup();
+    for (const repo of ["shop", "blog", "wiki"]) await fail("git_fetch", { repo });
+    expect(await paused()).toEqual([]);
+  });
+
+  test("when nobody could reach the stager: that waits by itself", async () => {
+    const { fail, paused } = await setup();
+    for (let n = 0; n < 5; n++) await fail("stager_unreachable", { stage: "deploy-staging" });
+    expect(await paused()).toEqual([]);
+  });
+});
+
+describe("a paused repository", () => {
+  const pausedRepo = async () => {
+    const site = await setup();
+    for (let n = 0; n < 3; n++) await site.fail("git_fetch");
+    return site;
+  };
+
+  test("is probed by one job after a minute, and goes on when the probe goes through", async () => {
+    const { clock, storage, faults, claim, paused } = await pausedRepo();
+    expect(await claim()).toBe(null);
+    expect(faults.nextProbeInMs()).toBe(60_000);
+    clock.advance(60_000);
+    const probe = await claim();
+    expect(probe).not.toBe(null);
+    expect(await claim()).toBe(null);
+    await faults.settled(probe!, succeeded);
+    expect(await paused()).toEqual([]);
+    expect(await claim()).not.toBe(null);
+    const events = await storage.query("SELECT detail ->> 'by' AS by FROM task_events WHERE kind = 'resumed'");
+    expect(events).toEqual([{ by: "probe" }]);
+  });
+
+  test("waits twice as long after each probe that fails, up to half an hour", async () => {
+    const { clock, faults, claim, paused } = await pausedRepo();
+    const waits: (number | null)[] = [];
+    for (let n = 0; n < 7; n++) {
+      waits.push(faults.nextProbeInMs());
+      clock.advance(faults.nextProbeInMs()!);
+      await faults.settled((await claim())!, toolError("git_fetch"));
+    }
+    expect(waits.map((ms) => ms! / 60_000)).toEqual([1, 2, 4, 8, 16, 30, 30]);
+    expect(await paused()).toEqual(["repo:shop"]);
+  });
+
+  test("is still known as paused by a fault after a restart, and probed", async () => {
+    const { clock, storage, log } = await pausedRepo();
+    const after = new SystemicFaults({ storage, clock, log });
+    after.restore(await readPauses(storage));
+    expect(after.nextProbeInMs()).toBe(60_000);
+  });
+
+  test("that a person has paused is not probed", async () => {
+    const { clock, storage, log } = await setup();
+    await storage.write((tx) =>
+      tx.run("INSERT INTO queue_state VALUES ('repo:shop', 'paused by a person', ?)", [tx.now]),
+    );
+    const after = new SystemicFaults({ storage, clock, log });
+    after.restore(await readPauses(storage));
+    expect(after.nextProbeInMs()).toBe(null);
+  });
+
+  test("that a person has resumed is forgotten", async () => {
+    const { storage, faults } = await pausedRepo();
+    await storage.write(async (tx) => {
+      await tx.run("DELETE FROM queue_state");
+      await tx.event("resumed", { taskId: null }, { what: "repo:shop", by: "person" });
+    });
+    expect(faults.nextProbeInMs()).toBe(null);
+  });
+});
