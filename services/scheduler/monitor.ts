@@ -149,7 +149,11 @@ const settle = async (
     },
   );
   log.info({ ...hold, result: result.kind, ...settlement }, "settled");
-  if (settlement.kind === "settled") await context.faults.settled(run.claim, endingOf(result));
+  const isOurs = settlement.kind !== "superseded";
+  await context.faults.settled(
+    run.claim,
+    isOurs ? endingOf(result) : { outcome: "superseded", class: null, reason: null },
+  );
   if (settlement.kind === "superseded") reaperCounters.settleSuperseded += 1;
   if (settlement.kind === "settled" && settlement.next === "defer") stagingCounters.deferred += 1;
 };

@@ -36,7 +36,11 @@ export class SystemicFaults {
     this.#clock = clock;
     this.#log = log;
     storage.onCommitted(({ events }) => {
-      for (const { kind, detail } of events) if (kind === "resumed") this.#pauses.delete(String(detail.what));
+      for (const { kind, detail } of events) {
+        // What a person has paused, or paused anew, is theirs to end.
+        if (kind === "resumed" || (kind === "paused" && detail.by === "person"))
+          this.#pauses.delete(String(detail.what));
+      }
     });
   }
 
@@ -104,8 +108,10 @@ export class SystemicFaults {
   async #afterProbe(what: string, runId: number, ending: RunEnding, fault: string | null): Promise<void> {
     const pause = this.#pauses.get(what);
     if (pause?.probedBy !== runId) return;
-    // An interrupted or cancelled probe has found nothing out.
-    const foundNothing = ending.outcome === "interrupted" || ending.outcome === "cancelled";
+    // A probe that was interrupted, cancelled or taken over has found nothing out.
+    const { outcome } = ending;
+    const foundNothing =
+      outcome === "interrupted" || outcome === "cancelled" || (outcome === "superseded" && ending.class === null);
     if (foundNothing || ending.class === STAGER_UNREACHABLE) return this.#await(what, pause.probes);
     if (fault !== null) return this.#await(what, pause.probes + 1);
     this.#pauses.delete(what);

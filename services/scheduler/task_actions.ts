@@ -1,4 +1,4 @@
-import { TASK_STATUSES, type TaskStatus } from "@orchestrator/shared/domain.ts";
+import type { TaskStatus } from "@orchestrator/shared/domain.ts";
 
 /** What a person can do with a task. */
 export const TASK_ACTIONS = ["cancel", "retry", "approve", "return"] as const;
@@ -29,7 +29,3 @@ export const whyNotAllowed = (action: TaskAction, status: TaskStatus): string | 
 
 const list = (words: readonly string[], last = "and"): string =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words.at(-1)}`;
-
-/** The table as rows, for documents: each status with what it allows. */
-export const actionTable = (): { status: TaskStatus; allowed: TaskAction[] }[] =>
-  TASK_STATUSES.map((status) => ({ status, allowed: allowedActions(status) }));

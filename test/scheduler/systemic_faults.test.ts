@@ -1,7 +1,10 @@
+import type { RepoConfig } from "@orchestrator/shared/config/config.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
+import { DEFAULT_PIPELINE } from "@orchestrator/shared/pipeline.ts";
 import { claimJob } from "@orchestrator/shared/storage/claim_job.ts";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import { describe, expect, test } from "vitest";
+import { pauseQueue } from "../../services/scheduler/pause_queue.ts";
 import type { RunEnding } from "../../services/scheduler/run_result.ts";
 import { SystemicFaults, scopeOfFault } from "../../services/scheduler/systemic_faults.ts";
 import { FakeClock } from "../helpers/fake_clock.ts";
@@ -156,5 +159,25 @@ describe("a paused repository", () => {
       await tx.event("resumed", { taskId: null }, { what: "repo:shop", by: "person" });
     });
     expect(faults.nextProbeInMs()).toBe(null);
+  });
+
+  test("that a person pauses as well is theirs to end", async () => {
+    const { clock, storage, faults, paused } = await pausedRepo();
+    const config = { pipeline: DEFAULT_PIPELINE, agents: {}, repos: { shop: {} as RepoConfig } };
+    await pauseQueue({ storage, config }, { repo: "shop", reason: "the server is being moved" });
+    clock.advance(60_000);
+    expect([...faults.probes()]).toEqual([]);
+    expect(await paused()).toEqual(["repo:shop"]);
+  });
+
+  test.each<RunEnding>([
+    { outcome: "cancelled", class: null, reason: "a person cancelled the task" },
+    { outcome: "superseded", class: null, reason: null },
+  ])("is probed again after a probe that ended $outcome: it has found nothing out", async (ending) => {
+    const { clock, faults, claim, paused } = await pausedRepo();
+    clock.advance(60_000);
+    await faults.settled((await claim())!, ending);
+    expect(await paused()).toEqual(["repo:shop"]);
+    expect(faults.nextProbeInMs()).toBe(60_000);
   });
 });
