@@ -5,6 +5,7 @@ import { commitTree } from "./commit_tree.ts";
 import { findTips } from "./find_tips.ts";
 import { importCommits } from "./import_commits.ts";
 import { DURABLE, type Mirror } from "./mirror.ts";
+import { boundedNotes, printable } from "./notes.ts";
 import { type OwnGitDir, withOwnGitDir } from "./own_git_dir.ts";
 import { runRef } from "./refs.ts";
 import type { Unreadable } from "./run_on_theirs.ts";
@@ -59,16 +60,16 @@ export const collectWork = (options: CollectOptions): Promise<Collected> =>
 const collectFrom = async (own: OwnGitDir, options: CollectOptions): Promise<Collected> => {
   const { git, mirror, workspace, start, artifact, runId, signal } = options;
   const tips = await findTips(git, mirror, own, start, runId, signal);
-  if (tips.head.kind === "unreadable") return tips.head;
+  if (tips.head.kind === "unreadable") return unreadable(tips.head);
   const tip = tips.head.sha;
 
   const indexFile = savedIndex(workspace);
   const snapshot = await snapshotTree({ git, own, workTree: workspace, indexFile, base: tip, artifact, signal });
-  if (snapshot.kind === "unreadable") return snapshot;
+  if (snapshot.kind === "unreadable") return unreadable(snapshot);
   const message = withRunTrailer(options.message, runId);
   const commit = await commitTree(git, own, snapshot.tree, [tip], message, signal);
-  const imported = await importCommits(git, mirror, own, [commit], [start], signal);
-  if (imported.kind === "unreadable") return imported;
+  const imported = await importCommits(git, mirror, own, [commit], tips.have, signal);
+  if (imported.kind === "unreadable") return unreadable(imported);
 
   // From here on the mirror's verified copy is looked at, not what the workspace claims.
   if (tip !== start && !(await mirror.isAncestor(start, tip, { signal }))) return { kind: "not_descended", tip };
@@ -89,5 +90,13 @@ const collectFrom = async (own: OwnGitDir, options: CollectOptions): Promise<Col
     ...snapshot.notes,
     ...(wip.kind === "unreadable" ? [wip.reason] : wip.notes),
   ];
-  return { kind: "collected", commit, changedPaths, notes, wipRef: wip.kind === "unreadable" ? null : wip.ref };
+  return {
+    kind: "collected",
+    commit,
+    changedPaths,
+    notes: boundedNotes(notes),
+    wipRef: wip.kind === "unreadable" ? null : wip.ref,
+  };
 };
+
+const unreadable = ({ reason }: Unreadable): Unreadable => ({ kind: "unreadable", reason: printable(reason) });

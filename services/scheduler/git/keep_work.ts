@@ -3,6 +3,7 @@ import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { kindBelow, kindOf, withDiskErrors } from "./careful_files.ts";
 import { findTips } from "./find_tips.ts";
 import type { Mirror } from "./mirror.ts";
+import { boundedNotes, printable } from "./notes.ts";
 import { type OwnGitDir, withOwnGitDir } from "./own_git_dir.ts";
 import { snapshotTree } from "./snapshot_tree.ts";
 import { savedIndex } from "./workspace_files.ts";
@@ -65,8 +66,9 @@ const keepFrom = async (own: OwnGitDir, options: KeepOptions): Promise<Kept> => 
   if (wip.kind === "unreadable" && tips.head.kind === "commit" && tips.head.sha !== start)
     wip = await fallBack(wip.reason);
   // Not an empty answer: what could not be kept must not pass for nothing.
-  if (wip.kind === "unreadable") throw new ToolError("git", `what run ${runId} left could not be kept: ${wip.reason}`);
-  return { ref: wip.ref, notes: [...notes, ...wip.notes] };
+  if (wip.kind === "unreadable")
+    throw new ToolError("git", `what run ${runId} left could not be kept: ${printable(wip.reason)}`);
+  return { ref: wip.ref, notes: boundedNotes([...notes, ...wip.notes]) };
 };
 
 /**

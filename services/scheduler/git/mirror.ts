@@ -89,6 +89,7 @@ const createMirror = (git: Git, name: string, repo: RepoConfig, gitDir: string):
 
   const exists = async (): Promise<boolean> =>
     (await kindOf(join(gitDir, "HEAD"))) === "file" &&
+    (await kindOf(join(gitDir, "config"))) === "file" &&
     (await kindOf(join(gitDir, "refs"))) === "directory" &&
     (await kindOf(join(gitDir, "objects"))) === "directory";
 

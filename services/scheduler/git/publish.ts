@@ -1,7 +1,8 @@
-import { type Git, type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
+import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { Mirror } from "./mirror.ts";
+import { pushRef } from "./push_ref.ts";
 import { localBranch } from "./refs.ts";
 import { type OwnRun, whoseCommit } from "./whose_commit.ts";
 
@@ -9,7 +10,7 @@ export interface PublishOptions {
   git: Git;
   mirror: Mirror;
   branch: string;
-  /** What the branch is to stand at; descends from `start`. */
+  /** What the branch is to stand at; descends from `head` and `start`. */
   commit: string;
   /** What the last settle recorded; null before the first. */
   head: string | null;
@@ -32,9 +33,6 @@ export type Published =
   /** The branch is ahead by this task's own commits, of which `commit` is the last. */
   | { kind: "behind_own"; commit: string };
 
-const PUSH_TIMEOUT_MS = 5 * 60_000;
-const LS_REMOTE_TIMEOUT_MS = 60_000;
-
 /**
  * Makes `commit` the tip of the branch: at the remote, never by force, unless the repository is not pushed; then in the
  * mirror, by compare-and-set. Safe to repeat: what is done already is found done. Called inside `mirror.exclusive`.
@@ -42,7 +40,14 @@ const LS_REMOTE_TIMEOUT_MS = 60_000;
  * signal's reason on abort, and what `fence` throws.
  */
 export const publishCommit = async (o: PublishOptions): Promise<Published> => {
-  const { mirror, branch, fence, points } = o;
+  const { mirror, branch, commit, fence, points, signal } = o;
+  const from = o.head ?? o.start;
+  if (!(await mirror.isAncestor(from, commit, { signal }))) {
+    throw new ToolError(
+      "git_ref",
+      `${commit} does not descend from ${from} and must not become the tip of "${branch}"`,
+    );
+  }
   if (mirror.repo.push) {
     await points.reach("push.before", branch);
     await fence();
@@ -59,45 +64,8 @@ export const publishCommit = async (o: PublishOptions): Promise<Published> => {
 };
 
 const push = async (o: PublishOptions): Promise<Published> => {
-  const { git, mirror, branch, commit, signal } = o;
-  const args = ["push", "--quiet", "--no-verify", "--", mirror.repo.url, `${commit}:${localBranch(branch)}`];
-  const options: GitOptions = {
-    gitDir: mirror.gitDir,
-    signal,
-    network: true,
-    timeoutMs: o.pushTimeoutMs ?? PUSH_TIMEOUT_MS,
-    errorCode: "git_push",
-  };
-  const result = await git.run(args, options);
-  if (result.code === 0) return { kind: "published" };
-  const failure = gitFailure(args, options, result);
-  if (result.aborted) throw failure;
-
-  // Refused, or in doubt: the answer may have been lost after the push was done.
-  const tip = await remoteTip(o, failure);
-  if (tip === commit) return { kind: "published" };
-  if (tip === null) throw failure;
-  await mirror.fetch({ signal });
-  if (!(await mirror.hasCommit(tip, { signal })) || (await mirror.isAncestor(tip, commit, { signal }))) throw failure;
-  return classify(o, tip);
-};
-
-/** What the branch is at the remote right now; null if it is not there. */
-const remoteTip = async ({ git, mirror, branch, signal }: PublishOptions, failure: unknown): Promise<string | null> => {
-  const args = ["ls-remote", "--quiet", "--refs", "--", mirror.repo.url, localBranch(branch)];
-  const options: GitOptions = {
-    gitDir: mirror.gitDir,
-    signal,
-    network: true,
-    timeoutMs: LS_REMOTE_TIMEOUT_MS,
-    errorCode: "git_push",
-  };
-  const result = await git.run(args, options);
-  if (result.aborted) throw gitFailure(args, options, result);
-  if (result.code !== 0) throw failure;
-  // The pattern also matches a longer name that ends like this one.
-  const lines = result.stdout.toString("utf8").split("\n");
-  return lines.find((line) => line.endsWith(`\t${localBranch(branch)}`))?.split("\t", 1)[0] ?? null;
+  const pushed = await pushRef(o);
+  return pushed.kind === "pushed" ? { kind: "published" } : classify(o, pushed.tip);
 };
 
 const classify = async (o: PublishOptions, tip: string): Promise<Published> => {

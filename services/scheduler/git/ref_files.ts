@@ -21,6 +21,7 @@ const MAX_REF_BYTES = 4096;
 const MAX_PACKED_BYTES = 64 * 1024 * 1024;
 const MAX_REFLOG_BYTES = 1024 * 1024;
 const MAX_REFS = 100_000;
+const MAX_ENTRIES = 200_000;
 const MAX_DEPTH = 32;
 const MAX_HOPS = 5;
 const MAX_WORKTREES = 100;
@@ -31,7 +32,7 @@ export const readRefFiles = async (gitDir: string): Promise<RefFiles> => {
   await readPackedRefs(gitDir, found);
   const symbolic = new Map<string, string>();
   // A loose ref wins over a packed one of the same name.
-  await readLooseRefs(gitDir, "refs", 0, found, symbolic);
+  await readLooseRefs(gitDir, "refs", 0, found, symbolic, { left: MAX_ENTRIES });
   found.head = await readHead(join(gitDir, "HEAD"), found.refs, symbolic);
   await readStashes(gitDir, found);
   await readWorktrees(gitDir, found, symbolic);
@@ -60,6 +61,7 @@ const readLooseRefs = async (
   depth: number,
   found: RefFiles,
   symbolic: Map<string, string>,
+  entries: { left: number },
 ): Promise<void> => {
   const path = join(gitDir, folder);
   if ((await kindOf(path)) !== "directory") {
@@ -67,9 +69,14 @@ const readLooseRefs = async (
     return;
   }
   for await (const entry of await opendir(path)) {
+    if (entries.left === 0) {
+      found.notes.push(`the rest of ${folder} was not read: more than ${MAX_ENTRIES} files and folders`);
+      return;
+    }
+    entries.left -= 1;
     const name = `${folder}/${entry.name}`;
     if (entry.isDirectory()) {
-      if (depth < MAX_DEPTH) await readLooseRefs(gitDir, name, depth + 1, found, symbolic);
+      if (depth < MAX_DEPTH) await readLooseRefs(gitDir, name, depth + 1, found, symbolic, entries);
       else found.notes.push(`${name.slice(0, 200)}… was not read: too deep`);
       continue;
     }

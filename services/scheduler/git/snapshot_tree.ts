@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type Git, type GitOptions, type GitResult, gitFailure } from "@orchestrator/shared/git/run_git.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { kindBelow } from "./careful_files.ts";
+import { printable } from "./notes.ts";
 import type { OwnGitDir } from "./own_git_dir.ts";
 import { runOnTheirs, type Unreadable } from "./run_on_theirs.ts";
 
@@ -47,8 +48,9 @@ export const snapshotTree = async (o: SnapshotOptions): Promise<Snapshot | Unrea
   if (based.kind === "unreadable") return based;
 
   const found = await findInside(git, own, o.artifact, options);
+  const submodules = await stillThere(workTree, found.submodules);
   const notes = found.nested.map((path) => `${printable(path)} was left out: it is a repository of its own`);
-  notes.push(...(await addFiles(git, own, [...found.nested, ...found.submodules], options)));
+  notes.push(...(await addFiles(git, own, [...found.nested, ...submodules], options)));
   if (o.artifact !== null && !found.hasArtifact) notes.push(...(await addArtifact(git, workTree, o.artifact, options)));
   const written = await runOnTheirs(git, ["write-tree"], options);
   if (written.kind === "unreadable") return written;
@@ -95,6 +97,17 @@ const findInside = async (git: Git, own: OwnGitDir, artifact: string | null, opt
   }
   await rm(outputFile);
   return found;
+};
+
+/** Submodules whose folder is there: only in such a one would git start a process. One that was removed is seen as removed. */
+const stillThere = async (workTree: string, submodules: readonly Buffer[]): Promise<Buffer[]> => {
+  const there: Buffer[] = [];
+  for (const path of submodules) {
+    const name = path.toString("utf8");
+    const isText = Buffer.from(name).equals(path);
+    if (!isText || (await kindBelow(workTree, name)).kind === "directory") there.push(path);
+  }
+  return there;
 };
 
 const UNTRACKED = Buffer.from("? ");
@@ -159,13 +172,4 @@ const addArtifact = async (git: Git, workspace: string, artifact: string, option
   if (kind !== "file" && kind !== "link") return [];
   await git.ok(["update-index", "--add", "--replace", "-z", "--stdin"], { ...options, input: `${artifact}\0` });
   return [];
-};
-
-/** As one line of bounded length, fit for a note. */
-const printable = (said: Buffer | string): string => {
-  const text = said
-    .toString("utf8")
-    .trim()
-    .replace(/[\u0000-\u001f\u007f]+/g, " ");
-  return text.length <= 500 ? text : `${text.slice(0, 500)}…`;
 };

@@ -1,6 +1,7 @@
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { RUN_TRAILER } from "./commit_message.ts";
 import type { Mirror } from "./mirror.ts";
+import { printable } from "./notes.ts";
 import { runRef } from "./refs.ts";
 
 /** Whether a run belongs to the task at hand. */
@@ -28,5 +29,5 @@ export const whoseCommit = async (
     const recorded = await mirror.resolve(runRef(runId), { signal });
     if (recorded === null || recorded === sha) return { kind: "own", runId };
   }
-  return { kind: "foreign", sha, author };
+  return { kind: "foreign", sha, author: printable(author) };
 };

@@ -34,7 +34,7 @@ export type Wip = { kind: "kept"; ref: string | null; notes: string[] } | Unread
 /** More parents than this and the commit is unwieldy; so many branches are no work. */
 const MAX_PARENTS = 1000;
 /** So many repositories inside one workspace are dependencies that a program fetched. */
-const MAX_NESTED = 32;
+const MAX_NESTED = 16;
 const MAX_LIST_BYTES = 256 * 1024 * 1024;
 
 /**
@@ -78,7 +78,8 @@ export const writeWip = async (o: WipOptions): Promise<Wip> => {
 
 /** Of `candidates` those that none of `have` and no other candidate brings. */
 const freshTips = async (o: WipOptions, candidates: readonly string[]): Promise<string[]> => {
-  const unknown = candidates.filter((sha) => !o.have.includes(sha));
+  const have = new Set(o.have);
+  const unknown = candidates.filter((sha) => !have.has(sha));
   if (unknown.length === 0) return [];
   const listing = await runOnTheirs(o.git, ["rev-list", "--parents", "--stdin"], {
     gitDir: o.own.gitDir,

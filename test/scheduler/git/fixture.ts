@@ -90,13 +90,12 @@ export const makeFixture = async (files: Record<string, string> = {}): Promise<F
   const git = createGit({ instanceId, parentEnv: { PATH: process.env.PATH ?? "" }, networkConfig: null });
   const origin = join(dir, "origin.git");
   const clone = join(dir, "somebody");
-  await plainGit(dir, "init", "--quiet", "--bare", "--initial-branch=main", origin);
-  await plainGit(dir, "init", "--quiet", "--initial-branch=main", clone);
-  await plainGit(clone, "remote", "add", "origin", origin);
+  await plainGit(dir, "init", "--quiet", "--initial-branch=main", "--template=", clone);
   await write(clone, { "README.md": "# Shop\n", "src/index.js": "export const answer = 41;\n", ...files });
   await plainGit(clone, "add", "--all", "--force");
   await plainGit(clone, "commit", "--quiet", "-m", "Begin");
-  await plainGit(clone, "push", "--quiet", "origin", "main");
+  await plainGit(dir, "clone", "--quiet", "--bare", "--template=", clone, origin);
+  await plainGit(clone, "remote", "add", "origin", origin);
   const base = await plainGit(clone, "rev-parse", "HEAD");
 
   const repo: RepoConfig = {

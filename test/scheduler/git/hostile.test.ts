@@ -232,11 +232,11 @@ describe("repositories inside the workspace", () => {
     await write(path, honest);
     await promisify(execFile)("/bin/sh", [
       "-c",
-      `cd "$1" && git init -q --template= one && for d in $(seq -w 1 40); do mkdir -p many/$d && cp -r one/.git many/$d && touch many/$d/x; done`,
+      `cd "$1" && git init -q --template= one && for d in $(seq -w 1 18); do mkdir -p many/$d && cp -r one/.git many/$d && touch many/$d/x; done`,
       "sh",
       path,
     ]);
-    expect((await f.keep(path)).notes).toContainEqual(expect.stringContaining("beyond the first 32"));
+    expect((await f.keep(path)).notes).toContainEqual(expect.stringContaining("beyond the first 16"));
     await expectHonestWork();
   });
 });

@@ -103,6 +103,13 @@ describe("publishing", () => {
     expect(await atRemote()).toBe(two);
   });
 
+  test("never a commit that does not descend from where the run began", async () => {
+    const one = await runCommit(1);
+    const two = await runCommit(2);
+    await expect(publish(two, { head: one })).rejects.toMatchObject({ code: "git_ref" });
+    expect(await atRemote()).toBe("");
+  });
+
   test("points and fence stand before what they guard", async () => {
     const seen: string[] = [];
     const points: Points = { reach: async (name) => void seen.push(name) };
