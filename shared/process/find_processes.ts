@@ -70,15 +70,16 @@ export const marksMatcher = ({ instanceId, runId, folder }: Marks): Matcher => {
 };
 
 /**
- * Finds the group and the session of a leader. Where another process has the leader's pid by now, nothing is theirs;
- * where the leader is gone, its number cannot be given away while the session has members, so these are still its own.
+ * Finds the session of a leader, and with it the leader's process group and any other in it. Where another process has the
+ * leader's pid by now, nothing is its; where the leader is gone, its number cannot be given away while the session has
+ * members, so these are still its own.
+ * @param leader a child that was started `detached`, which makes it the leader of a group and of a session.
  */
 export const groupMatcher = (leader: ProcessId): Matcher => {
   return (entry) => {
-    if (entry.pgid !== leader.pid && entry.session !== leader.pid) return false;
+    if (entry.session !== leader.pid) return false;
     const now = entry.pid === leader.pid ? entry : readProcess(leader.pid);
-    if (now !== null) return now.started === leader.started;
-    return entry.session === leader.pid && entry.started >= leader.started;
+    return now === null ? entry.started >= leader.started : now.started === leader.started;
   };
 };
 

@@ -294,6 +294,24 @@ describe("output", () => {
     expect(taken).toBe(20_000_000);
   });
 
+  test("after the end all that was written is in the log's hands, however slow that is", async () => {
+    let taken = 0;
+    const slow: RunLog = {
+      path: logPath,
+      failed: null,
+      append: (chunk) => {
+        taken += chunk.length;
+        return false;
+      },
+      drained: () => new Promise((resolve) => setTimeout(resolve, 30)),
+      close: async () => {},
+    };
+    const agent = await start(["head", "-c", "400000", "/dev/zero"], { log: slow });
+    await agent.exited;
+    await agent.end(5000);
+    expect(taken).toBe(400_000);
+  });
+
   test("tells when it last came", async () => {
     const started = clock.monotonicMs();
     const agent = await start([
