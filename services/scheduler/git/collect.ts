@@ -68,7 +68,7 @@ const collectFrom = async (own: OwnGitDir, options: CollectOptions): Promise<Col
   if (snapshot.kind === "unreadable") return unreadable(snapshot);
   const message = withRunTrailer(options.message, runId);
   const commit = await commitTree(git, own, snapshot.tree, [tip], message, signal);
-  const imported = await importCommits(git, mirror, own, [commit], tips.have, signal);
+  const imported = await importCommits(git, mirror, own, [commit], tips.have, "sound", signal);
   if (imported.kind === "unreadable") return unreadable(imported);
 
   // From here on the mirror's verified copy is looked at, not what the workspace claims.

@@ -9,6 +9,16 @@ import { runOnTheirs, type Unreadable } from "./run_on_theirs.ts";
 const TIMEOUT_MS = 10 * 60_000;
 
 /**
+ * `sound`: objects must also be what git's own check lets pass, for what may get into a branch. `whole`: nothing may be
+ * missing, for what is only kept.
+ */
+export type ImportCheck = "sound" | "whole";
+
+const CHECKS = { sound: "--strict", whole: "--check-self-contained-and-connected" } as const;
+/** The exit code of `git index-pack` for a whole pack that builds on objects which were there before. */
+const BUILDS_ON_OTHERS = 1;
+
+/**
  * Copies commits with all they need, beyond what the commits `have` bring, from a workspace into the mirror. Every object
  * is hashed and checked on the way, and the pack appears in the mirror only whole: what claims to be something else, or
  * lacks a part, is `unreadable`.
@@ -19,6 +29,7 @@ export const importCommits = async (
   own: OwnGitDir,
   commits: readonly string[],
   have: readonly string[],
+  check: ImportCheck,
   signal: AbortSignal | undefined,
 ): Promise<{ kind: "imported" } | Unreadable> => {
   const pack = join(own.scratch, "pack");
@@ -31,12 +42,9 @@ export const importCommits = async (
       timeoutMs: TIMEOUT_MS,
     });
     if (packed.kind === "unreadable") return packed;
-    const indexed = await runOnTheirs(git, [...DURABLE, "index-pack", "--stdin", "--strict"], {
-      gitDir: mirror.gitDir,
-      signal,
-      inputFile: pack,
-      timeoutMs: TIMEOUT_MS,
-    });
+    const args = [...DURABLE, "index-pack", "--stdin", CHECKS[check]];
+    const options = { gitDir: mirror.gitDir, signal, inputFile: pack, timeoutMs: TIMEOUT_MS };
+    const indexed = await runOnTheirs(git, args, options, check === "whole" ? [0, BUILDS_ON_OTHERS] : [0]);
     return indexed.kind === "unreadable" ? indexed : { kind: "imported" };
   } finally {
     await rm(pack, { force: true });

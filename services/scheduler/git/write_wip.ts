@@ -55,7 +55,7 @@ export const writeWip = async (o: WipOptions): Promise<Wip> => {
   }
   const write = async (): Promise<Wip> => {
     const commit = await commitTree(git, own, tree, [o.tip, ...others], messageFor(runId, o.nested), signal);
-    const imported = await importCommits(git, mirror, own, [commit], o.have, signal);
+    const imported = await importCommits(git, mirror, own, [commit], o.have, "whole", signal);
     if (imported.kind === "unreadable") return imported;
     await git.ok([...DURABLE, "update-ref", "--no-deref", wipRef(runId), commit], { gitDir: mirror.gitDir, signal });
     return { kind: "kept", ref: wipRef(runId), notes };
@@ -66,7 +66,7 @@ export const writeWip = async (o: WipOptions): Promise<Wip> => {
   // One of them is broken: each is tried by itself, so that it does not take the others with it.
   const whole: string[] = [];
   for (const sha of others) {
-    const imported = await importCommits(git, mirror, own, [sha], o.have, signal);
+    const imported = await importCommits(git, mirror, own, [sha], o.have, "whole", signal);
     if (imported.kind === "imported") whole.push(sha);
     else notes.push(`${sha} was not kept: ${imported.reason}`);
   }

@@ -361,6 +361,34 @@ describe("the git directory itself", () => {
   });
 });
 
+describe("objects that git itself would refuse", () => {
+  test("a submodule whose address is an option: not taken into a branch, but kept", async () => {
+    await write(path, {
+      ...honest,
+      ".gitmodules": `[submodule "x"]\n\tpath = x\n\turl = --upload-pack=${trap}\n`,
+    });
+    expect(await f.collect(path)).toEqual({ kind: "unreadable", reason: expect.stringContaining("gitmodules") });
+    expect((await f.keep(path)).ref).toBe("refs/orchestrator/wip/1");
+    expect(await f.ask("show", "refs/orchestrator/wip/1:src/index.js")).toBe("honest work");
+    await f.prepare({ refs: ["refs/orchestrator/wip/1"] });
+    expect(await readdir(canaries)).toEqual([]);
+  });
+
+  test("a tree that would write into a git directory or out of the workspace", async () => {
+    const blob = await plainGit(path, "hash-object", "-w", "README.md");
+    for (const name of [".git", "..", ".GIT"]) {
+      const line = Buffer.concat([Buffer.from(`100644 ${name}\0`), Buffer.from(blob, "hex")]);
+      await writeFile(join(f.dir, "tree"), line);
+      const tree = await plainGit(path, "hash-object", "-t", "tree", "-w", "--literally", join(f.dir, "tree"));
+      const commit = await plainGit(path, "commit-tree", tree, "-p", f.base, "-m", "Out");
+      await write(path, { ...honest, ".git/HEAD": `${commit}\n` });
+      expect([name, (await f.collect(path)).kind]).toEqual([name, "unreadable"]);
+      expect([name, (await f.keep(path)).ref]).toEqual([name, "refs/orchestrator/wip/1"]);
+      expect(await f.ask("show", "refs/orchestrator/wip/1:src/index.js")).toBe("honest work");
+    }
+  });
+});
+
 describe("links in the working directory", () => {
   test("the folder of the artifact leads outside: nothing behind it is taken", async () => {
     await rm(join(path, "docs"), { recursive: true });
