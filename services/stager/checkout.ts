@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { access, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
@@ -23,6 +23,13 @@ export const requireCommit = async (
   if (commit === null || !OBJECT_NAME.test(commit)) {
     throw new ToolError("git_ref", `the task's head is ${commit ?? "not set"}, expected a commit`);
   }
+  await access(gitDir).catch((cause: NodeJS.ErrnoException) => {
+    throw new ToolError(
+      "git_ref",
+      `the mirror ${gitDir} cannot be read (${cause.code}): is ORCH_REPOS_DIR the scheduler's, and its volume mounted?`,
+      { cause },
+    );
+  });
   const { code, aborted, stderr } = await git.run(["cat-file", "-e", `${commit}^{commit}`], { gitDir, signal });
   if (aborted) signal.throwIfAborted();
   if (code !== 0) {

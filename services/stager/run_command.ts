@@ -24,7 +24,7 @@ const MAX_LOOKS = 20;
 export interface RunningCommand {
   /** Leader of its own process group and session. */
   leader: ProcessId;
-  /** How the program itself ended, with what it printed until then read; what it left in the background may still run. */
+  /** How the program itself ended; what it left in the background may still run, and hold its output. */
   ended: Promise<StepEnding>;
   /** Resolves when what has been written is read: nobody holds the output any more, or it is silent. */
   outputSettled(): Promise<void>;
@@ -78,14 +78,11 @@ export const startCommand = async (
   }
   const leader = { pid: child.pid, started: readProcess(child.pid)?.started ?? 0 };
   const reading = new OutputReader(output.streams(child), options.onOutput);
-  const exited = new Promise<StepEnding>((resolve) => {
+  const ended = new Promise<StepEnding>((resolve) => {
     child.once("exit", (code, signal) => {
-      resolve(signal === null ? { kind: "exited", program, code: code ?? 0 } : { kind: "signalled", signal });
+      if (code !== null && signal === null) resolve({ kind: "exited", program, code });
+      else resolve({ kind: "signalled", signal: signal ?? "an unknown signal" });
     });
-  });
-  const ended = exited.then(async (ending) => {
-    await reading.settled();
-    return ending;
   });
   const outputSettled = () => reading.settled();
   return { kind: "running", running: { leader, ended, outputSettled, closeOutput: (ms) => reading.close(ms) } };

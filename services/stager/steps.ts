@@ -97,7 +97,11 @@ export class StepRunner {
     const { running } = started;
     this.#commands.push(running);
     const ending = await Promise.race([running.ended, aborted(stop)]);
-    if (ending !== null) return ending;
+    if (ending !== null) {
+      // The step is over in time, however long its output is waited for.
+      await running.outputSettled();
+      return ending;
+    }
     await endProcesses({ group: running.leader, marks: {}, graceMs: killGraceMs, clock });
     return null;
   }

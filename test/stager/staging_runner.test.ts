@@ -1,4 +1,4 @@
-import { readdir } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -138,11 +138,11 @@ teardown:
   });
 
   test("the whole run has a limit of its own", async () => {
-    const plan = `timeout_s: 0.6\n${steps("{ name: quick, run: ['true'] }", "{ name: slow, run: sleep 60, timeout_s: 50 }")}`;
+    const plan = `timeout_s: 2\n${steps("{ name: quick, run: ['true'] }", "{ name: slow, run: sleep 60, timeout_s: 50 }")}`;
     const { result } = await (await makeStager({ plan })).run();
     expect(result).toMatchObject({
       verdict: "failed",
-      reason: "step slow: did not end within the 0.6 s of the whole run",
+      reason: "step slow: did not end within the 2 s of the whole run",
     });
   });
 });
@@ -205,6 +205,16 @@ describe("what says nothing about the work", () => {
     expect(result).toMatchObject({ verdict: "tool_error", class: errorClass, action: "defer", artifact: null });
     expect(result.reason).toMatch(reason);
     await expectNothingLeft(stager);
+  });
+
+  test("a mirror that is not there", async () => {
+    const stager = await makeStager({ plan });
+    await rm(stager.mirror.gitDir, { recursive: true });
+    expect((await stager.run()).result).toMatchObject({
+      verdict: "tool_error",
+      class: "git_ref",
+      reason: expect.stringMatching(/^the mirror .*shop\.git cannot be read \(ENOENT\)/),
+    });
   });
 
   test("an exception of the runner's own", async () => {
