@@ -14,9 +14,5 @@ export const describeIssue = (issue: v.BaseIssue<unknown>, lineOf: (path: YamlPa
   const at = `line ${lineOf(path)}: ${showPath(path)}`;
   if (issue.type === "strict_object" && issue.expected === "never") return `${at}: unknown key`;
   if (issue.kind === "schema" && issue.received === "undefined") return `${at}: missing`;
-  return `${at}: ${foundAccepted(found(issue.input), issue.message)}`;
+  return `${at}: ${foundAccepted(showValue(issue.input), issue.message)}`;
 };
-
-/** A mapping that was read from YAML has no prototype, and so no text of its own. */
-const found = (value: unknown): string =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? "a mapping" : showValue(value);
