@@ -1,11 +1,15 @@
 import { readGate } from "@orchestrator/shared/artifact.ts";
+import { DONE_STAGE } from "@orchestrator/shared/domain.ts";
 import { MAX_ARTIFACT_BYTES } from "@orchestrator/shared/frontmatter.ts";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
+import { findStage, nextStageName } from "@orchestrator/shared/pipeline.ts";
 import { recordExited } from "@orchestrator/shared/storage/record_run_progress.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { AgentExit, AgentProcess } from "./agent_process.ts";
 import { classifyExit } from "./classify_exit.ts";
 import { type Judgement, judgeStage } from "./gates.ts";
+import { commitMessage } from "./git/commit_message.ts";
+import { mergeIntoBase } from "./git/merge_into_base.ts";
 import { publishCommit } from "./git/publish.ts";
 import { wipRef } from "./git/refs.ts";
 import { holdOf, ownRunOf, type RunContext } from "./run_context.ts";
@@ -13,6 +17,9 @@ import { movedByOthers, type RunPlace } from "./run_place.ts";
 import type { Ended, RunResult } from "./run_result.ts";
 import { collect, keep } from "./run_work.ts";
 import { writeSurely } from "./write_surely.ts";
+
+/** Where a conflict with the base branch is resolved. */
+const STAGE_AFTER_CONFLICT = "development";
 
 /** What a finalizer works under: its mark is held in the registry for as long as it runs. */
 export interface Finalizing {
@@ -109,12 +116,13 @@ const judge = async (
 };
 
 const publish = async (
-  { git, storage, points }: RunContext,
+  context: RunContext,
   run: ActiveRun,
   { place, commit }: CollectedWork,
   judgement: Exclude<Judgement, { kind: "failed_attempt" }>,
   finalizing: Finalizing,
 ): Promise<RunResult> => {
+  const { git, storage, points } = context;
   const { mirror, start, stage, artifact } = place;
   const { branch, head, id } = run.claim.task;
   const options = {
@@ -135,7 +143,7 @@ const publish = async (
     case "published":
       break;
   }
-  if (judgement.kind === "pass") return { kind: "passed", head: commit };
+  if (judgement.kind === "pass") return pass(context, run, { place, commit }, finalizing);
   const { value, to, reason } = judgement;
   return {
     kind: "turned_down",
@@ -147,6 +155,42 @@ const publish = async (
     reason: `${reason} (see ${artifact})`,
   };
 };
+
+/** After the last stage the work goes into the base branch, where the repository is configured so. */
+const pass = async (
+  context: RunContext,
+  run: ActiveRun,
+  { place, commit }: CollectedWork,
+  finalizing: Finalizing,
+): Promise<RunResult> => {
+  const { git, storage, points, config } = context;
+  const { mirror, stage, artifact } = place;
+  const { task, run: row } = run.claim;
+  const how = mirror.repo.merge;
+  if (how === "none" || nextStageName(config.pipeline, stage.name) !== DONE_STAGE) {
+    return { kind: "passed", head: commit };
+  }
+  const message = commitMessage({
+    subject: `${task.workItemId}: ${task.title}`,
+    body: how === "merge" ? `Merge of ${task.branch}.` : `All of ${task.branch} as one commit.`,
+    trailers: { "Orchestrator-Run": row.id },
+  });
+  const { baseBranch } = task;
+  const options = { git, mirror, baseBranch, commit, how, message, points, signal: finalizing.signal };
+  const merged = await mirror.exclusive(
+    () => mergeIntoBase({ ...options, fence: () => storage.checkFence() }),
+    finalizing,
+  );
+  if (merged.kind === "merged") {
+    return { kind: "passed", head: commit, merged: { into: baseBranch, commit: merged.commit } };
+  }
+  const to = findStage(config.pipeline, STAGE_AFTER_CONFLICT) ? STAGE_AFTER_CONFLICT : "blocked";
+  const reason = `${task.branch} does not merge into ${baseBranch} as it is now: conflicts in ${listed(merged.paths)}`;
+  return { kind: "turned_down", head: commit, gate: "merge", value: "CONFLICT", artifact, to, reason };
+};
+
+const listed = (paths: readonly string[]): string =>
+  paths.length > 10 ? `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more` : paths.join(", ");
 
 /** The result of a run that was ended by somebody, or whose exit speaks for itself; null for an exit 0 nobody asked for. */
 const endingOf = (run: ActiveRun, exit: AgentExit): Ended | null => {

@@ -2,8 +2,8 @@ import type { Outcome } from "@orchestrator/shared/domain.ts";
 
 /** What a run came to, as the finalizer found it. `decideNext` turns it into what happens to job and task. */
 export type RunResult =
-  /** The gate was read and passed; `head` is the published commit. */
-  | { kind: "passed"; head: string }
+  /** The gate was read and passed; `head` is the published commit. `merged`: where the base branch stands with it, if it was merged. */
+  | { kind: "passed"; head: string; merged?: { into: string; commit: string } }
   /** The gate was read and says no; `to` is an earlier stage, or `blocked`. */
   | { kind: "turned_down"; head: string; gate: string; value: string; artifact: string; to: string; reason: string }
   /** The run ended without a verdict. */

@@ -110,6 +110,7 @@ const apply = async (
   switch (next.kind) {
     case "advance":
       must(await endJob(tx, hold, "done", null));
+      if (result.kind === "passed" && result.merged) await tx.event("merged", hold, { ...result.merged });
       return enterStage(deps, tx, view, { to: next.to, head: headOf(result), why: null });
     case "return":
       must(await endJob(tx, hold, "done", reason));

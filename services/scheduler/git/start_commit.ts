@@ -1,5 +1,6 @@
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import { baseTip } from "./base_tip.ts";
 import type { Mirror } from "./mirror.ts";
 import { localBranch, remoteBranch } from "./refs.ts";
 import { type OwnRun, whoseCommit } from "./whose_commit.ts";
@@ -29,7 +30,7 @@ export type Start =
 export const startCommit = async (o: StartOptions): Promise<Start> => {
   const { mirror, branch, head, signal } = o;
   const remote = await mirror.resolve(remoteBranch(branch), { signal });
-  const from = head ?? remote ?? (await baseCommit(o));
+  const from = head ?? remote ?? (await baseTip(mirror, o.baseBranch, { signal }));
   if (head !== null && !(await mirror.hasCommit(head, { signal }))) {
     throw new ToolError(
       "git_ref",
@@ -48,14 +49,5 @@ export const startCommit = async (o: StartOptions): Promise<Start> => {
   throw new ToolError(
     "git_ref",
     `branch "${branch}" of "${mirror.name}" stands at ${tip}, a commit of this task's run ${whose.runId} that does not build on ${from}; one of the two has to go`,
-  );
-};
-
-const baseCommit = async ({ mirror, baseBranch, signal }: StartOptions): Promise<string> => {
-  const commit = await mirror.resolve(remoteBranch(baseBranch), { signal });
-  if (commit !== null) return commit;
-  throw new ToolError(
-    "git_ref",
-    `the base branch "${baseBranch}" does not exist in repository "${mirror.name}"; create it there, or name another one`,
   );
 };

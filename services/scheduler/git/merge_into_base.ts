@@ -1,0 +1,85 @@
+import { type Git, type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
+import type { Points } from "@orchestrator/shared/points.ts";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import { baseTip } from "./base_tip.ts";
+import { DURABLE, type Mirror } from "./mirror.ts";
+import { pushRef } from "./push_ref.ts";
+import { localBranch } from "./refs.ts";
+
+export interface MergeOptions {
+  git: Git;
+  mirror: Mirror;
+  baseBranch: string;
+  /** The branch's published commit. */
+  commit: string;
+  how: "merge" | "squash";
+  /** Of the merge commit, or of the one commit that a squash makes. */
+  message: string;
+  /** Throws where this scheduler has been superseded; called right before anything moves. */
+  fence: () => Promise<void>;
+  signal?: AbortSignal | undefined;
+  /** `merge.before`, `merge.after`; the key is the base branch. */
+  points: Points;
+}
+
+export type Merged =
+  /** `commit` is where the base branch stands with the work in it; nothing was done where it had it already. */
+  { kind: "merged"; commit: string } | { kind: "conflict"; paths: string[] };
+
+/** Others push to the base branch too; so often the merge is made anew on what they pushed. */
+const TRIES = 5;
+
+/**
+ * Brings a commit into the base branch, at the remote unless the repository is not pushed. Safe to repeat: what is merged
+ * already is found merged. Called inside `mirror.exclusive`. Throws a `ToolError` (`git_fetch`, `git_push`, `git_ref`) where
+ * the remote fails, and the signal's reason on abort.
+ */
+export const mergeIntoBase = async (o: MergeOptions): Promise<Merged> => {
+  const { mirror, baseBranch, commit, fence, points, signal } = o;
+  for (let tries = 1; tries <= TRIES; tries++) {
+    await mirror.fetch({ signal });
+    const base = await baseTip(mirror, baseBranch, { signal });
+    if (await mirror.isAncestor(commit, base, { signal })) return { kind: "merged", commit: base };
+    const made = await makeMerge(o, base);
+    if (made.kind !== "made") return made;
+    await points.reach("merge.before", baseBranch);
+    await fence();
+    if (await moveBase(o, base, made.commit)) {
+      await points.reach("merge.after", baseBranch);
+      return { kind: "merged", commit: made.commit };
+    }
+  }
+  throw new ToolError(
+    "git_push",
+    `the base branch "${baseBranch}" of "${mirror.name}" moved ${TRIES} times while it was merged into; tried again later`,
+  );
+};
+
+const makeMerge = async (o: MergeOptions, base: string): Promise<{ kind: "made"; commit: string } | Merged> => {
+  const { git, mirror, commit, how, message, signal } = o;
+  const options: GitOptions = { gitDir: mirror.gitDir, signal };
+  const args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, commit];
+  const result = await git.run(args, options);
+  const [tree = "", ...paths] = result.stdout.toString("utf8").split("\0").slice(0, -1);
+  if (result.code === 1) return { kind: "conflict", paths };
+  if (result.code !== 0) throw gitFailure(args, options, result);
+  // A squash leaves no trace of the branch in the base's history: that it changes nothing tells that it was made before.
+  if (how === "squash" && tree === (await treeOf(o, base))) return { kind: "merged", commit: base };
+  const parents = how === "merge" ? [base, commit] : [base];
+  const commitArgs = [...DURABLE, "commit-tree", ...parents.flatMap((parent) => ["-p", parent]), "-F", "-", tree];
+  return { kind: "made", commit: (await git.ok(commitArgs, { ...options, input: message })).trim() };
+};
+
+const treeOf = async ({ git, mirror, signal }: MergeOptions, commit: string): Promise<string> =>
+  (await git.ok(["rev-parse", "--verify", `${commit}^{tree}`], { gitDir: mirror.gitDir, signal })).trim();
+
+/** @returns false where the base branch has moved meanwhile. */
+const moveBase = async (o: MergeOptions, from: string, to: string): Promise<boolean> => {
+  const { git, mirror, baseBranch, signal } = o;
+  if (mirror.repo.push)
+    return (await pushRef({ git, mirror, branch: baseBranch, commit: to, signal })).kind === "pushed";
+  // `from` is what the branch stood at, or, where it was behind the remote or not there, what it is brought up to on the way.
+  const local = await mirror.resolve(localBranch(baseBranch), { signal });
+  if (local !== null && !(await mirror.isAncestor(local, from, { signal }))) return false;
+  return mirror.updateRef(localBranch(baseBranch), to, local, { signal });
+};
