@@ -12,7 +12,8 @@ export type CamelKeys<T> = { [K in keyof T as K extends string ? Camel<K> : K]: 
 /** `T` with its own keys in snake_case; values are left as they are. */
 export type SnakeKeys<T> = { [K in keyof T as K extends string ? Snake<K> : K]: T[K] };
 
-const camel = (key: string): string => key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+/** One name in camelCase. */
+export const camel = (key: string): string => key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 const snake = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 const mapKeys = (row: object, rename: (key: string) => string): Record<string, unknown> =>

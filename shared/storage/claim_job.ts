@@ -1,7 +1,7 @@
 import type { LimitsConfig } from "../config/config.ts";
 import { STAGING_STAGE } from "../domain.ts";
 import type { Job, Run, Task } from "../schemas/rows.ts";
-import { JOB_COLUMNS, RUN_COLUMNS, TASK_COLUMNS } from "./columns.ts";
+import { JOB_COLUMNS, TASK_COLUMNS } from "./columns.ts";
 import type { Tx } from "./storage.ts";
 
 /** A job that has become `running`, with its task and the run that was written for it. */
@@ -59,18 +59,12 @@ export const claimJob = async (tx: Tx, rules: ClaimRules): Promise<Claim | null>
 };
 
 const take = async (tx: Tx, job: Job, rules: ClaimRules): Promise<Claim> => {
-  const [made] = await tx.query<Run>(
-    `INSERT INTO agent_runs (job_id, task_id, stage, agent, attempt, model_used, started_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING ${RUN_COLUMNS}`,
-    [job.id, job.taskId, job.stage, job.agent, job.attempt, rules.modelOf(job.agent), tx.now],
-  );
-  const run: Run = { ...made!, logPath: rules.logPathOf(made!.id) };
-  await tx.run("UPDATE agent_runs SET log_path = ? WHERE id = ?", [run.logPath, run.id]);
-  const [claimed] = await tx.query<Job>(
-    `UPDATE jobs SET status = 'running', run_id = ?, started_at = ?
-     WHERE id = ? AND status = 'queued' RETURNING ${JOB_COLUMNS}`,
-    [run.id, tx.now, job.id],
-  );
+  const run = await insertRun(tx, job, rules);
+  await tx.run("UPDATE jobs SET status = 'running', run_id = ?, started_at = ? WHERE id = ? AND status = 'queued'", [
+    run.id,
+    tx.now,
+    job.id,
+  ]);
   const [task] = await tx.query<Task>(
     `UPDATE tasks SET lease_run_id = ?, updated_at = ? WHERE id = ? RETURNING ${TASK_COLUMNS}`,
     [run.id, tx.now, job.taskId],
@@ -83,7 +77,24 @@ const take = async (tx: Tx, job: Job, rules: ClaimRules): Promise<Claim> => {
     { taskId: job.taskId, jobId: job.id, runId: run.id },
     { stage: job.stage, attempt: job.attempt },
   );
-  return { job: claimed!, task: task!, run };
+  return { job: { ...job, status: "running", runId: run.id, startedAt: tx.now }, task: task!, run };
+};
+
+const insertRun = async (tx: Tx, job: Job, { modelOf, logPathOf }: ClaimRules): Promise<Run> => {
+  const { id: jobId, taskId, stage, agent, attempt } = job;
+  const modelUsed = modelOf(agent);
+  const id = await tx.insert(
+    `INSERT INTO agent_runs (job_id, task_id, stage, agent, attempt, model_used, started_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    [jobId, taskId, stage, agent, attempt, modelUsed, tx.now],
+  );
+  const logPath = logPathOf(id!);
+  await tx.run("UPDATE agent_runs SET log_path = ? WHERE id = ?", [logPath, id]);
+  return {
+    ...{ id: id!, jobId, taskId, stage, agent, attempt, modelUsed, logPath, startedAt: tx.now },
+    ...{ pid: null, pidStarted: null, exitCode: null, signal: null, exitedAt: null },
+    ...{ outcome: null, outcomeClass: null, reason: null, finishedAt: null },
+  };
 };
 
 /** Agents and repositories at which nothing more may start now. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient, type InArgs, LibsqlError, type ResultSet, type Transaction } from "@libsql/client";
-import { toCamel } from "../case.ts";
+import { camel } from "../case.ts";
 import { Mutex } from "../mutex.ts";
 
 /** What may be bound. `undefined` and objects are kept out: the driver aborts the process on them. */
@@ -138,6 +138,15 @@ export class SqlTransaction {
     return rows<T>(await this.#transaction.execute({ sql, args: bind(args) }));
   }
 
+  /**
+   * Inserts one row. For an id alone this is several times cheaper than RETURNING, for which the driver describes every column.
+   * @returns the row's id, or null where a conflict let nothing be inserted.
+   */
+  async insert(sql: string, args: SqlValue[] = []): Promise<number | null> {
+    const { rowsAffected, lastInsertRowid } = await this.#transaction.execute({ sql, args: bind(args) });
+    return rowsAffected === 0 ? null : Number(lastInsertRowid);
+  }
+
   /** @returns how many rows were changed. Not for RETURNING, for which the driver reports 0: count the rows of `query`. */
   async run(sql: string, args: SqlValue[] = []): Promise<number> {
     return (await this.#transaction.execute({ sql, args: bind(args) })).rowsAffected;
@@ -162,5 +171,12 @@ export class StorageBusyError extends Error {
 const bind = (args: SqlValue[]): InArgs =>
   args.map((value) => (typeof value === "number" && Number.isInteger(value) ? BigInt(value) : value));
 
-const rows = <T extends object>(result: ResultSet): T[] =>
-  result.rows.map((row) => toCamel(Object.fromEntries(result.columns.map((name, index) => [name, row[index]]))) as T);
+/** The names are turned once for all rows: on a page of them that is most of the work. */
+const rows = <T extends object>(result: ResultSet): T[] => {
+  const names = result.columns.map(camel);
+  return result.rows.map((row) => {
+    const named: Row = {};
+    for (const [index, name] of names.entries()) named[name] = row[index];
+    return named as T;
+  });
+};
