@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { type Clock, isoTime } from "../clock.ts";
 import type { EventKind, JobStatus, Outcome } from "../domain.ts";
 import type { EventDetail, Run, TaskEvent } from "../schemas/rows.ts";
@@ -125,7 +126,7 @@ interface Written {
 }
 
 /** Others want to write as well: the transaction of a batch should not hold the database's lock for long. */
-const MAX_WRITES_PER_COMMIT = 64;
+const MAX_WRITES_PER_COMMIT = 128;
 
 /**
  * The database as the scheduler sees it. `write` is the only place where a write transaction begins, and each one begins
@@ -174,6 +175,8 @@ export class Storage {
   async #writeAll(): Promise<void> {
     this.#writing = true;
     while (this.#waiting.length > 0) {
+      // The driver does not give way while it writes, so all that has arrived meanwhile is let in before the next commit.
+      await setImmediate();
       const batch = this.#waiting.splice(0, MAX_WRITES_PER_COMMIT);
       try {
         const written = await this.#writeBatch(batch);
