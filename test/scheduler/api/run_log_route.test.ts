@@ -98,6 +98,7 @@ test("followers end when the service stops", async () => {
   const site = await running();
   const growing = await site.openLog();
   growing.append("one\n");
+  await growing.drained();
   const text = (await log(site, "?follow=true")).text();
   while (growing.changed.waiting === 0) await setImmediate();
   site.stopping.abort();
