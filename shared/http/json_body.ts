@@ -51,7 +51,7 @@ const readJson = async (request: Request, c: Context<HttpEnv>, optional: boolean
 
   if (Number(request.headers.get("content-length") ?? 0) > MAX_BODY_BYTES) return tooLarge();
   if (optional && !request.headers.has("content-type")) {
-    const bytes = await readAtMost(request.body, MAX_BODY_BYTES);
+    const bytes = await readAtMost(request, MAX_BODY_BYTES);
     if (bytes === null) return tooLarge();
     if (bytes.length === 0) return { kind: "json", value: {} };
   }
@@ -63,7 +63,7 @@ const readJson = async (request: Request, c: Context<HttpEnv>, optional: boolean
     return refuse(problem("unsupported_media_type", "Send the body as it is, without Content-Encoding."));
   }
 
-  const bytes = await readAtMost(request.body, MAX_BODY_BYTES);
+  const bytes = await readAtMost(request, MAX_BODY_BYTES);
   if (bytes === null) return tooLarge();
   if (optional && bytes.length === 0) return { kind: "json", value: {} };
   try {
@@ -76,7 +76,15 @@ const readJson = async (request: Request, c: Context<HttpEnv>, optional: boolean
 };
 
 /** The whole body, or null as soon as it is longer than `limit`. */
-const readAtMost = async (body: ReadableStream<Uint8Array> | null, limit: number): Promise<Uint8Array | null> => {
+const readAtMost = async (request: Request, limit: number): Promise<Uint8Array | null> => {
+  const { headers } = request;
+  if (headers.has("content-length") && !headers.has("transfer-encoding")) {
+    // No more comes than was announced, which has been found short enough. Read whole, it needs none of the streams that
+    // cost the Node adapter more than all the rest of a request.
+    const whole = new Uint8Array(await request.arrayBuffer());
+    return whole.length > limit ? null : whole;
+  }
+  const { body } = request;
   if (body === null) return new Uint8Array();
   const reader = body.getReader();
   const chunks: Uint8Array[] = [];
