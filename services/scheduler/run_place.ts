@@ -24,7 +24,14 @@ export const findPlace = async (
   const { task } = run.claim;
   const { signal } = run;
   const mirror = mirrors.get(task.repo);
-  await mirror.exclusive(() => mirror.fetch({ signal }), { signal });
+  await mirror.exclusive(
+    async () => {
+      await mirror.fetch({ signal });
+      // Packs what weeks of fetches and runs have piled up, when enough has; two look-ups otherwise.
+      await mirror.tidy({ signal });
+    },
+    { signal },
+  );
   const begin = await startCommit({
     git,
     mirror,
