@@ -4,6 +4,7 @@ import { createBaseApp } from "@orchestrator/shared/http/base_app.ts";
 import { BODY_PROBLEMS, jsonAnswer, OPEN, problemAnswers } from "@orchestrator/shared/http/document.ts";
 import type { HttpEnv } from "@orchestrator/shared/http/env.ts";
 import { jsonBody } from "@orchestrator/shared/http/json_body.ts";
+import { openapiRoute } from "@orchestrator/shared/http/openapi_route.ts";
 import { problem } from "@orchestrator/shared/http/problem.ts";
 import { queryParams } from "@orchestrator/shared/http/query_params.ts";
 import {
@@ -21,7 +22,7 @@ import {
 } from "@orchestrator/shared/schemas/staging_run.ts";
 import { id, time } from "@orchestrator/shared/schemas/text.ts";
 import type { Hono } from "hono";
-import { describeRoute, openAPIRouteHandler, resolver } from "hono-openapi";
+import { describeRoute, resolver } from "hono-openapi";
 import * as v from "valibot";
 import type { ActiveRuns } from "./active_runs.ts";
 import type { RunCounters } from "./counters.ts";
@@ -93,7 +94,7 @@ export const createStagerApp = (deps: StagerAppDeps): Hono<HttpEnv> => {
         ...problemAnswers(...BODY_PROBLEMS, "not_a_staging_job", "invalid_state", "unavailable"),
       },
     }),
-    jsonBody(stagingRunRequestSchema),
+    jsonBody(stagingRunRequestSchema, { example: { job_id: 7, run_id: 9, task_id: 3 } }),
     async (c) => {
       const request = c.req.valid("json");
       // Without the database nobody can tell whether this is a staging job, so no run has begun.
@@ -164,23 +165,9 @@ export const createStagerApp = (deps: StagerAppDeps): Hono<HttpEnv> => {
     },
   );
 
-  app.get(
-    "/openapi.json",
-    describeRoute({ summary: "This document", responses: { 200: { description: "OpenAPI 3.1" } } }),
-    openAPIRouteHandler(app, {
-      documentation: {
-        info: {
-          title: "Orchestrator: stager",
-          description: "Runs staging plans and judges them. Errors are RFC 9457 problems with a `code`.",
-          version: "1",
-        },
-        security: config.stagerToken === null ? [] : [{ bearer: [] }],
-        components: { securitySchemes: { bearer: { type: "http", scheme: "bearer" } } },
-      },
-      excludeStaticFile: false,
-      defaultValidationErrorResponse: false,
-    }),
-  );
+  const securitySchemes = config.stagerToken === null ? {} : { bearer: { type: "http", scheme: "bearer" } as const };
+  const description = "Runs staging plans and judges them. Errors are RFC 9457 problems with a `code`.";
+  app.route("/", openapiRoute({ app, title: "Orchestrator: stager", description, securitySchemes }));
 
   return app;
 };
