@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { clearTimeout, setTimeout } from "node:timers";
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import { openChildOutput } from "@orchestrator/shared/process/child_output.ts";
 import { type EndResult, endProcesses, type Marks } from "@orchestrator/shared/process/end_processes.ts";
+import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { findCommand, takesPromptAsArgument, withPrompt } from "./command.ts";
@@ -60,8 +60,8 @@ export interface AgentProcess {
 
 /**
  * Starts an agent in a process group of its own.
- * @throws {ToolError} `command_not_found`, `command_not_executable`, `prompt_too_large`, `workspace_missing`, `no_space` or
- * `spawn_failed`; nothing is running then.
+ * @throws {ToolError} `command_not_found`, `command_not_executable`, `prompt_too_large`, `workspace_missing`, `no_space`,
+ * `temporary_folder` or `spawn_failed`; nothing is running then.
  */
 export const startAgent = async (options: AgentOptions): Promise<AgentProcess> => {
   const { argv, cwd, env, prompt } = options;
@@ -127,16 +127,12 @@ const checkFolder = async (cwd: string): Promise<void> => {
  * The prompt as a file that is open for reading and has no name any more. Unlike a pipe it needs nobody to feed it, has no
  * limit, and does not care whether the agent reads it.
  */
-const openPrompt = async (prompt: string): Promise<number> => {
-  const folder = await mkdtemp(join(tmpdir(), "orchestrator-prompt-"));
-  try {
+const openPrompt = (prompt: string): Promise<number> =>
+  inTempFolder(async (folder) => {
     const path = join(folder, "prompt");
     await writeFile(path, prompt, { mode: 0o600 });
     return openSync(path, "r");
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-};
+  });
 
 class RunningAgent implements AgentProcess {
   readonly pid: number;

@@ -29,13 +29,6 @@ export const spawnError = (file: string, error: unknown): ToolError => {
         `${file} could not be started: its arguments and environment together are too large for the system`,
         because,
       );
-    case "ENOSPC":
-    case "EDQUOT":
-      return new ToolError(
-        "no_space",
-        `${file} could not be started: there is no space in the temporary directory`,
-        because,
-      );
     case "ERR_INVALID_ARG_VALUE":
       // The runtime's own message would quote the value, which may be a secret.
       return new ToolError(

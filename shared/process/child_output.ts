@@ -1,11 +1,10 @@
 import { type ChildProcess, execFile } from "node:child_process";
 import { closeSync, constants, openSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
 import { Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { promisify } from "node:util";
+import { inTempFolder } from "./in_temp_folder.ts";
 
 /** Where a child's standard output and error go, and how they are read. */
 export interface ChildOutput {
@@ -26,7 +25,7 @@ const PIPES_ARE_SOCKETS = !("deno" in process.versions);
 /**
  * Output of a child that it can also open as `/dev/stdout` and `/dev/stderr`, as it could under a shell. Under Node both go
  * through one pipe, in the order in which they were written.
- * @throws where the temporary directory takes no named pipe (`mkfifo`).
+ * @throws {ToolError} `no_space` or `temporary_folder`, where no named pipe can be made (`mkfifo`).
  */
 export const openChildOutput = async (): Promise<ChildOutput> => (PIPES_ARE_SOCKETS ? openPipe() : OWN_PIPES);
 
@@ -36,9 +35,8 @@ const OWN_PIPES: ChildOutput = {
   abandon: () => {},
 };
 
-const openPipe = async (): Promise<ChildOutput> => {
-  const folder = await mkdtemp(join(tmpdir(), "orchestrator-output-"));
-  try {
+const openPipe = (): Promise<ChildOutput> =>
+  inTempFolder(async (folder) => {
     const path = join(folder, "pipe");
     await promisify(execFile)("mkfifo", ["-m", "600", path]);
     // The reader first and without waiting: a writer could not be opened without one, nor the reader without a writer.
@@ -55,7 +53,4 @@ const openPipe = async (): Promise<ChildOutput> => {
         closeSync(reader);
       },
     };
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-};
+  });

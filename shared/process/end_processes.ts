@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { findMatching, groupMatcher, type Marks, type Matcher, marksMatcher, protectedPids } from "./find_processes.ts";
-import { isAlive, isRunning, type ProcessId, readProcess } from "./proc_table.ts";
+import { isAlive, isRunning, type ProcessId, readExe, readProcess } from "./proc_table.ts";
 
 export type { Marks } from "./find_processes.ts";
 export { findMarked } from "./find_processes.ts";
@@ -30,7 +30,8 @@ export interface EndResult {
   survivors: number[];
 }
 
-type Seen = Map<string, ProcessId>;
+/** `exe`: the program that it ran when it was last signalled. */
+type Seen = Map<string, ProcessId & { exe: string | null }>;
 
 const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
@@ -72,14 +73,27 @@ const sweep = (matches: Matcher, name: "SIGTERM" | "SIGKILL", seen: Seen): boole
   for (const { pid, started } of name === "SIGTERM" ? [...newestFirst].reverse() : newestFirst) {
     const key = `${pid}:${started}`;
     const isNew = !seen.has(key);
-    seen.set(key, { pid, started });
+    if (isNew) seen.set(key, { pid, started, exe: readExe(pid) });
     if (isNew || name === "SIGKILL") signalProcess({ pid, started }, name);
     news ||= isNew;
   }
   return news;
 };
 
-const alive = (seen: Seen): ProcessId[] => [...seen.values()].filter(({ pid, started }) => isAlive(pid, started));
+const alive = (seen: Seen) => [...seen.values()].filter(({ pid, started }) => isAlive(pid, started));
+
+/**
+ * SIGTERM again to those that run another program by now: what was between its fork and its exec took the signal as the
+ * copy of its parent that it was, whose handler did nothing for it.
+ */
+const remindChanged = (seen: Seen): void => {
+  for (const known of alive(seen)) {
+    const exe = readExe(known.pid);
+    if (exe === null || exe === known.exe) continue;
+    known.exe = exe;
+    signalProcess(known, "SIGTERM");
+  }
+};
 
 /**
  * SIGTERM to each process once, then up to `graceMs` for them to end; true if all are gone. What appears meanwhile is left in
@@ -96,6 +110,7 @@ const endGently = async (matches: Matcher, seen: Seen, options: Omit<EndOptions,
       clean = sweep(matches, "SIGTERM", seen) ? 0 : clean + 1;
       if (clean === CLEAN_SCANS) return true;
     }
+    remindChanged(seen);
     const left = deadline - clock.monotonicMs();
     if (left <= 0 || signal?.aborted) return false;
     await pause(Math.min(quiet ? POLL_MS.first : wait, left), signal);

@@ -100,3 +100,6 @@ export const readEnviron = (pid: number): Record<string, string> | null => {
 
 /** The working directory; ends in ` (deleted)` if it has been removed; null if gone or not ours to read. */
 export const readCwd = (pid: number): string | null => unlessGone(() => readlinkSync(`/proc/${pid}/cwd`), true);
+
+/** The program that a process runs; null if gone or not ours to read. */
+export const readExe = (pid: number): string | null => unlessGone(() => readlinkSync(`/proc/${pid}/exe`), true);

@@ -67,6 +67,22 @@ test("a child that was forked too late for SIGTERM does not take up the grace", 
   expect(findMarked(marks)).toEqual([]);
 });
 
+test("a child that took SIGTERM as its parent's copy gets it again as the program that it becomes", async () => {
+  const file = join(tempFolder(), "go");
+  const { marks, env } = newMarks();
+  // Takes the signal in a handler that does nothing, then turns into something that would have heeded it.
+  const child = await startScript(
+    `trap 'echo > ${file}' TERM; echo ready; while ! [ -e ${file} ]; do :; done; exec sleep 60`,
+    {
+      env,
+    },
+  );
+  const before = clock.monotonicMs();
+  await endProcesses({ marks, graceMs: 20_000, clock });
+  expect(clock.monotonicMs() - before).toBeLessThan(10_000);
+  expect(isUp(child)).toBe(false);
+});
+
 test("a stopped process is continued, so that it can end by itself", async () => {
   const file = join(tempFolder(), "signals");
   const { marks, env } = newMarks();
