@@ -1,9 +1,11 @@
+import { ToolError } from "./tool_error.ts";
+
 /** How the services end, for whoever started them. */
 export const EXIT = {
   ok: 0,
   /** Something that this program did not foresee. */
   failure: 1,
-  /** A folder, a port or the database cannot be used (EX_CANTCREAT). */
+  /** A folder, a port, a program or the database cannot be used (EX_CANTCREAT). */
   unusable: 73,
   /** Another scheduler works on this database (EX_TEMPFAIL). */
   notTheScheduler: 75,
@@ -12,6 +14,7 @@ export const EXIT = {
 } as const;
 
 const UNUSABLE = new Set([
+  "unusable",
   "address_in_use",
   "address_not_available",
   "permission_denied",
@@ -19,43 +22,35 @@ const UNUSABLE = new Set([
   "schema_too_new",
   "storage_busy",
   "database_missing",
-  "SQLITE_NOTADB",
-  "SQLITE_CORRUPT",
-  "SQLITE_READONLY",
-  "SQLITE_CANTOPEN",
-  "SQLITE_FULL",
-  "EACCES",
-  "EPERM",
-  "EROFS",
-  "ENOSPC",
-  "ENOTDIR",
-  "EEXIST",
 ]);
 
+/** The system's own words for what it did not let this program do. */
+const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS"]);
+const NO_SPACE = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
+const IN_THE_WAY = new Set(["EEXIST", "EISDIR", "ENOENT", "ENOTDIR", "EMFILE", "ENFILE", "EIO"]);
+
 const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
+
+const isUnusable = (error: unknown, code: string): boolean =>
+  error instanceof ToolError ||
+  [UNUSABLE, NOT_WRITABLE, NO_SPACE, IN_THE_WAY].some((codes) => codes.has(code)) ||
+  code.startsWith("SQLITE_");
 
 /** The exit code for an error that ended the start. */
 export const exitCodeOf = (error: unknown): number => {
   const code = codeOf(error);
   if (code === "scheduler_running" || code === "fenced_off") return EXIT.notTheScheduler;
-  return UNUSABLE.has(code) ? EXIT.unusable : EXIT.failure;
+  return isUnusable(error, code) ? EXIT.unusable : EXIT.failure;
 };
 
 /** One line about an error that ended the start: what was found and, where it is known, what to do. */
 export const explain = (error: unknown): string => {
-  const message = error instanceof Error ? error.message : String(error);
-  switch (codeOf(error)) {
-    case "SQLITE_NOTADB":
-      return `ORCH_DB_URL names a file that is no database (${message}): move it away, or name another`;
-    case "SQLITE_READONLY":
-    case "EROFS":
-    case "EACCES":
-    case "EPERM":
-      return `a folder or file cannot be written (${message}): give it to the user that runs this service`;
-    case "ENOSPC":
-    case "SQLITE_FULL":
-      return `the disk is full (${message}): make room, then start again`;
-    default:
-      return message;
+  const message = (error instanceof Error ? error.message : String(error)).replaceAll(/\s*\n\s*/g, " ");
+  const code = codeOf(error);
+  if (NOT_WRITABLE.has(code)) {
+    return `a folder or file cannot be written (${message}): give it to the user that runs this service`;
   }
+  if (NO_SPACE.has(code)) return `the disk is full (${message}): make room, then start again`;
+  if (exitCodeOf(error) !== EXIT.failure) return message;
+  return `the start failed unexpectedly (${message}): with ORCH_LOG_LEVEL=debug the log says where`;
 };

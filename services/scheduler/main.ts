@@ -1,11 +1,13 @@
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
 import { EXIT, exitCodeOf, explain } from "@orchestrator/shared/exit.ts";
+import { createFront } from "@orchestrator/shared/http/front.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
 import { noPoints } from "@orchestrator/shared/points.ts";
 import { onSignals, serve } from "@orchestrator/shared/serve.ts";
 import { createSchedulerApp } from "./app.ts";
 import { startScheduler } from "./scheduler.ts";
+import { whyNotListening } from "./scheduler_lock.ts";
 
 const loaded = loadConfig(process.env, { service: "scheduler" });
 if (loaded.kind === "invalid") {
@@ -39,6 +41,15 @@ const fail = (error: unknown): never => {
 
 onSignals((signal) => void stop(signal, EXIT.ok));
 
+// In the order in which they start. Listening comes first: a port that is taken ends the start before it has done anything.
+const front = createFront({ what: "scheduler", log, clock: systemClock, token: config.apiToken });
+const server = await serve({
+  fetch: front.fetch,
+  host: config.host,
+  port: config.port,
+  onError: (error) => log.error({ err: error }, "a request failed outside its handler"),
+}).catch(async (error: unknown) => fail(await whyNotListening(error, config).catch(() => error)));
+
 const scheduler = await startScheduler({
   config,
   clock: systemClock,
@@ -48,20 +59,8 @@ const scheduler = await startScheduler({
   onFencedOff: (error) => void stop(error.message, EXIT.notTheScheduler),
 }).catch(fail);
 stops.push(() => scheduler.stop());
-
-const app = createSchedulerApp({
-  api: scheduler.api,
-  config,
-  log,
-  clock: systemClock,
-  stopping: stopping.signal,
-});
-const server = await serve({
-  fetch: app.fetch,
-  host: config.host,
-  port: config.port,
-  onError: (error) => log.error({ err: error }, "a request failed outside its handler"),
-}).catch(fail);
+// While it stops, nobody is let in any more.
 stops.push(() => server.close());
+front.open(createSchedulerApp({ api: scheduler.api, config, log, clock: systemClock, stopping: stopping.signal }));
 
 log.info({ host: config.host, port: server.port, database: config.dbUrl, config: config.configPath }, "ready");

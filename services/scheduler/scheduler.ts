@@ -1,6 +1,4 @@
-import { mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
-import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
@@ -8,17 +6,17 @@ import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import { killLeftovers } from "@orchestrator/shared/process/kill_leftovers.ts";
-import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
+import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { listOpenProcesses } from "@orchestrator/shared/storage/list_running.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import type { Holder } from "@orchestrator/shared/storage/take_lease.ts";
+import { unusableDatabase } from "@orchestrator/shared/storage/unusable_database.ts";
 import { ActiveRuns } from "./active_runs.ts";
 import { createReaperCounters, createStagingCounters } from "./counters.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { FinalizerLiveness } from "./finalizer_liveness.ts";
 import { createMirrors } from "./git/mirror.ts";
-import { logPathOf } from "./launcher.ts";
 import { createLocalApi } from "./local_api.ts";
 import { createSchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { monitorRun } from "./monitor.ts";
@@ -29,6 +27,7 @@ import type { RunContext } from "./run_context.ts";
 import { RunLogs } from "./run_logs.ts";
 import type { SchedulerApi } from "./scheduler_api.ts";
 import { takeSchedulerLock } from "./scheduler_lock.ts";
+import { checkSurroundings } from "./surroundings.ts";
 import { SystemicFaults } from "./systemic_faults.ts";
 
 export interface SchedulerOptions {
@@ -58,7 +57,7 @@ export interface Scheduler {
 export const startScheduler = async (options: SchedulerOptions): Promise<Scheduler> => {
   const { config, clock, log, points } = options;
   const holder: Holder = { host: hostname(), pid: process.pid, since: isoTime(clock.now()) };
-  await makeFolders(config);
+  await checkSurroundings(config);
 
   const lock = isFileUrl(config.dbUrl) ? await takeSchedulerLock(config.dbUrl) : null;
   await points.reach("start.locked");
@@ -68,7 +67,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     isoTime(clock.now() + config.leaseTtlMs),
   ).catch((error: unknown) => {
     lock?.release();
-    throw error;
+    throw unusableDatabase(error, config.dbUrl);
   });
   const git = createGit({ instanceId, parentEnv: config.parentEnv, networkConfig: config.gitNetworkConfig });
   const context: RunContext = {
@@ -110,12 +109,6 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
       lock?.release();
     },
   };
-};
-
-const makeFolders = async (config: Config): Promise<void> => {
-  const folders = [config.dataDir, config.reposDir, config.workspacesDir, dirname(logPathOf(config.dataDir, 0))];
-  if (isFileUrl(config.dbUrl)) folders.push(dirname(fileOfUrl(config.dbUrl)));
-  for (const folder of folders) await mkdir(folder, { recursive: true });
 };
 
 /**

@@ -1,8 +1,11 @@
+import { access } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { fileOfUrl } from "@orchestrator/shared/storage/connection.ts";
+import type { Config } from "@orchestrator/shared/config/config.ts";
+import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { type KernelLock, takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { type Holder, readHolder } from "@orchestrator/shared/storage/take_lease.ts";
+import { unusableDatabase } from "@orchestrator/shared/storage/unusable_database.ts";
 
 /** There is a scheduler on this database already; it is the only one there may be. */
 export class SchedulerRunningError extends Error {
@@ -23,10 +26,49 @@ export class SchedulerRunningError extends Error {
  * @throws {SchedulerRunningError} naming the holder.
  */
 export const takeSchedulerLock = async (dbUrl: string): Promise<KernelLock> => {
-  const lock = await takeKernelLock(join(dirname(fileOfUrl(dbUrl)), "scheduler.lock.db"));
+  const lock = await takeLock(lockFileOf(dbUrl));
   if (lock) return lock;
   throw new SchedulerRunningError(await findHolder(dbUrl));
 };
+
+export type LockState = { kind: "free" } | { kind: "held"; holder: Holder | null };
+
+/**
+ * Looks whether a scheduler works on a file database, without making anything. A free lock is held for the moment of the
+ * look: a scheduler that starts in that very moment is refused, one that runs notices nothing.
+ */
+export const lookAtLock = async (dbUrl: string): Promise<LockState> => {
+  const file = lockFileOf(dbUrl);
+  const exists = await access(file).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== "ENOENT" && error.code !== "ENOTDIR",
+  );
+  if (!exists) return { kind: "free" };
+  const lock = await takeLock(file);
+  if (lock === null) return { kind: "held", holder: await findHolder(dbUrl) };
+  lock.release();
+  return { kind: "free" };
+};
+
+/**
+ * A second scheduler is likely to be told first that its port is taken; that it is a second one is what matters, unless it
+ * came to stand by: then it needs a port of its own.
+ */
+export const whyNotListening = async (
+  error: unknown,
+  { dbUrl, standby }: Pick<Config, "dbUrl" | "standby">,
+): Promise<unknown> => {
+  if ((error as { code?: unknown }).code !== "address_in_use" || standby || !isFileUrl(dbUrl)) return error;
+  const lock = await lookAtLock(dbUrl);
+  return lock.kind === "held" ? new SchedulerRunningError(lock.holder) : error;
+};
+
+const lockFileOf = (dbUrl: string): string => join(dirname(fileOfUrl(dbUrl)), "scheduler.lock.db");
+
+const takeLock = async (file: string): Promise<KernelLock | null> =>
+  takeKernelLock(file).catch((error: unknown) => {
+    throw unusableDatabase(error, `file:${file}`, "remove it while no scheduler runs: it holds nothing but the lock");
+  });
 
 /** The name is for people; where it cannot be read (the holder is just making the database) the lock still counts. */
 const findHolder = async (dbUrl: string): Promise<Holder | null> => {

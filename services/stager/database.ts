@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StagingRunRequest } from "@orchestrator/shared/schemas/staging_run.ts";
 import type { Connection } from "@orchestrator/shared/storage/connection.ts";
+import { readKnownVersion, SchemaTooNewError } from "@orchestrator/shared/storage/migrate.ts";
 import { DatabaseMissingError, openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { readInstanceId, readStagingJob, type StagingJob } from "@orchestrator/shared/storage/read_staging_job.ts";
 
@@ -39,14 +40,26 @@ export class StagerDatabase {
     await (await connection?.catch(() => null))?.close();
   }
 
+  /** A newer scheduler may have given the tables another meaning. */
+  async #open(): Promise<Connection> {
+    const connection = await openReadOnly(this.#url, this.#authToken);
+    try {
+      await readKnownVersion(connection);
+      return connection;
+    } catch (error) {
+      await connection.close();
+      throw error;
+    }
+  }
+
   async #read<T>(read: (connection: Connection) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
-        this.#connection ??= openReadOnly(this.#url, this.#authToken);
+        this.#connection ??= this.#open();
         return await read(await this.#connection);
       } catch (error) {
         await this.close();
-        if (tries === TRIES || error instanceof DatabaseMissingError) throw error;
+        if (tries === TRIES || error instanceof DatabaseMissingError || error instanceof SchemaTooNewError) throw error;
         await sleep(PAUSE_MS);
       }
     }

@@ -1,9 +1,12 @@
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
 import { EXIT, exitCodeOf, explain } from "@orchestrator/shared/exit.ts";
+import { checkGit } from "@orchestrator/shared/git/check_git.ts";
 import { createGit } from "@orchestrator/shared/git/run_git.ts";
+import { createFront } from "@orchestrator/shared/http/front.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
 import { onSignals, serve } from "@orchestrator/shared/serve.ts";
+import { makeUsable } from "@orchestrator/shared/usable_folder.ts";
 import { ActiveRuns } from "./active_runs.ts";
 import { createStagerApp } from "./app.ts";
 import { RunCounters } from "./counters.ts";
@@ -29,28 +32,30 @@ const fail = (error: unknown): never => {
   process.exit(exitCodeOf(error));
 };
 
-// In the order in which they start; `stop` goes through them in reverse.
+// In the order in which they start; `stop` goes through them in reverse. Listening comes first: a port that is taken ends the
+// start before it has done anything.
 const { scratchDir, parentEnv } = config;
+const front = createFront({ what: "stager", log, clock, token: config.stagerToken });
+const server = await serve({
+  fetch: front.fetch,
+  host: config.stagerHost,
+  port: config.stagerPort,
+  onError: (error) => log.error({ err: error }, "a request failed outside its handler"),
+}).catch(fail);
+// No command of the stager talks to a remote, so none needs the operator's configuration.
+const git = (instanceId: string) => createGit({ instanceId, parentEnv, networkConfig: null });
+await checkGit(git("")).catch(fail);
+await makeUsable("ORCH_SCRATCH_DIR", scratchDir).catch(fail);
 await clearLeftovers({ scratchDir, clock, log }).catch(fail);
 const scratch = await Scratch.open(scratchDir).catch(fail);
 const database = new StagerDatabase(config.dbUrl, config.dbAuthToken);
 const counters = new RunCounters();
 const readJob = database.readJob.bind(database);
 const readInstanceId = database.readInstanceId.bind(database);
-const runs = new ActiveRuns({
-  ...{ config, clock, log, scratch, counters, readJob },
-  // No command of the stager talks to a remote, so none needs the operator's configuration.
-  git: (instanceId) => createGit({ instanceId, parentEnv, networkConfig: null }),
-});
+const runs = new ActiveRuns({ config, clock, log, scratch, counters, readJob, git });
 const readiness = () =>
   whyNotReady({ isStopping: () => runs.stopping, readInstanceId, probeScratch: () => scratch.probe() });
-const app = createStagerApp({ config, clock, log, runs, counters, readJob, readInstanceId, readiness });
-const server = await serve({
-  fetch: app.fetch,
-  host: config.stagerHost,
-  port: config.stagerPort,
-  onError: (error) => log.error({ err: error }, "a request failed outside its handler"),
-}).catch(fail);
+front.open(createStagerApp({ config, clock, log, runs, counters, readJob, readInstanceId, readiness }));
 log.info({ host: config.stagerHost, port: server.port, database: config.dbUrl, scratch: scratch.folder }, "ready");
 
 onSignals((signal) => {

@@ -53,7 +53,9 @@ const loadText = (path: string, named: boolean): { kind: "text"; text: string } 
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    if (code === "ENOENT") return named ? fault(`no file at ${showValue(path)}`) : { kind: "text", text: "" };
+    if (code === "ENOENT" && named) return fault(`no file at ${showValue(path)}`);
+    // A data directory that is no directory is a fault of its own, which is found where the directory is needed.
+    if ((code === "ENOENT" || code === "ENOTDIR") && !named) return { kind: "text", text: "" };
     return fault(`${showValue(path)}, which cannot be read (${code})`);
   }
   try {

@@ -43,7 +43,11 @@ export const migrate = async (connection: Connection): Promise<void> => {
   });
 };
 
-const readKnownVersion = async (source: Pick<Connection, "query">): Promise<number> => {
+/**
+ * @returns the version that the database has; 0 for a new one.
+ * @throws {SchemaTooNewError} where this program does not know it.
+ */
+export const readKnownVersion = async (source: Pick<Connection, "query">): Promise<number> => {
   const found = await readSchemaVersion(source);
   if (found > SCHEMA_VERSION) throw new SchemaTooNewError(found);
   return found;

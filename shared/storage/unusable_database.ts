@@ -1,0 +1,68 @@
+import { statSync } from "node:fs";
+import { LibsqlError } from "@libsql/client";
+import { UnusableError } from "../unusable.ts";
+import { fileOfUrl, isFileUrl } from "./connection.ts";
+
+/**
+ * An error of opening a database as one that says which it is, what is wrong with it and what to do. An error that says so
+ * already, or has nothing to do with the file or the server, is given back as it is.
+ * @param instead what may be done instead of mending it; ends the sentence.
+ */
+export const unusableDatabase = (error: unknown, url: string, instead = "name another in ORCH_DB_URL"): unknown => {
+  if (!isFileUrl(url)) return isOfServer(error) ? unusableServer(error, url) : error;
+  if (!isOfFile(error)) return error;
+  const path = fileOfUrl(url);
+  return new UnusableError(`${path} ${whatIsWrong(path, error)}, or ${instead}`, { cause: error });
+};
+
+const isOfFile = (error: unknown): error is Error =>
+  error instanceof LibsqlError || (error instanceof Error && error.message.startsWith("ConnectionFailed("));
+
+/** A server that cannot be reached shows as the TypeError of a fetch. */
+const isOfServer = (error: unknown): error is Error => error instanceof LibsqlError || error instanceof TypeError;
+
+const unusableServer = (error: Error, url: string): UnusableError =>
+  new UnusableError(
+    `the database ${url} cannot be used (${chainOf(error)}): is the server up, and ORCH_DB_AUTH_TOKEN one that it accepts?`,
+    { cause: error },
+  );
+
+const whatIsWrong = (path: string, error: Error): string => {
+  if (isDirectory(path)) return "is a directory and no database: move it away";
+  switch (primaryCodeOf(error)) {
+    case "NOTADB":
+      return "is no database: move it away";
+    case "ERROR":
+      return `is a database of another program (${error.message}): move it away`;
+    case "CORRUPT":
+      return `is damaged (${error.message}): restore it from a backup`;
+    case "READONLY":
+    case "PERM":
+    case "CANTOPEN":
+      return `cannot be written by user ${process.getuid?.() ?? "unknown"} (${error.message}): give it and its folder to that user`;
+    case "FULL":
+      return "cannot be written, since the disk is full: make room";
+    default:
+      return `cannot be used (${error.message}): look at the disk that it is on`;
+  }
+};
+
+/** `READONLY` of `SQLITE_READONLY_DIRECTORY`; a file that cannot be opened at all comes without a code. */
+const primaryCodeOf = (error: Error): string =>
+  error instanceof LibsqlError ? (/^SQLITE_([A-Z]+)/.exec(error.code)?.[1] ?? "") : "CANTOPEN";
+
+const isDirectory = (path: string): boolean => {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    // Whatever keeps it from being looked at, the error that is being explained says more.
+    return false;
+  }
+};
+
+/** What a fetch has to say stands in the causes of its error. */
+const chainOf = (error: unknown): string => {
+  const messages: string[] = [];
+  for (let at = error; at instanceof Error && messages.length < 4; at = at.cause) messages.push(at.message);
+  return [...new Set(messages)].join(": ");
+};

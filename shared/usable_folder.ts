@@ -1,0 +1,89 @@
+import { randomUUID } from "node:crypto";
+import { lstat, mkdir, open, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { UnusableError } from "./unusable.ts";
+
+/**
+ * Makes a folder, and those above it, where it is missing, and sees that files can be made in it: what cannot be written is
+ * to end a start, not the first run that needs it.
+ * @param setting the variable that names it, for the message.
+ * @throws {UnusableError}
+ */
+export const makeUsable = async (setting: string, folder: string): Promise<void> => {
+  try {
+    await makeAll(folder);
+    await probe(folder);
+  } catch (error) {
+    throw new UnusableError(await whyUnusable(setting, folder, error), { cause: error });
+  }
+};
+
+/**
+ * Makes a folder and those above it. Not by `recursive`: below `/proc`, where nothing can be made although all is there, Node
+ * goes on trying for ever.
+ */
+const makeAll = async (folder: string): Promise<void> => {
+  if (await makeOne(folder)) return;
+  await makeAll(dirname(folder));
+  if (!(await makeOne(folder))) await mkdir(folder);
+};
+
+/** @returns false where the folder above is missing. */
+const makeOne = async (folder: string): Promise<boolean> => {
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return false;
+    if (code !== "EEXIST" && !(await isFolder(folder))) throw error;
+  }
+  return true;
+};
+
+const isFolder = (path: string): Promise<boolean> =>
+  stat(path).then(
+    (entry) => entry.isDirectory(),
+    () => false,
+  );
+
+/** @throws the system's error where no file can be made in the folder. */
+export const probe = async (folder: string): Promise<void> => {
+  const file = join(folder, `.probe-${randomUUID()}`);
+  await (await open(file, "wx", 0o600)).close();
+  await rm(file);
+};
+
+/** What an error met in a folder means, and what to do about it, in one line. */
+export const whyUnusable = async (setting: string, folder: string, error: unknown): Promise<string> => {
+  const obstacle = await findObstacle(folder);
+  if (obstacle !== null) {
+    return `${setting}: ${obstacle} is not a directory: move away what stands there, or name another path`;
+  }
+  const { code, message } = error as NodeJS.ErrnoException;
+  switch (code) {
+    case "EACCES":
+    case "EPERM":
+      return `${setting}: ${folder} cannot be written by user ${process.getuid?.() ?? "unknown"} (${code}): give it to that user, or name another path`;
+    case "EROFS":
+      return `${setting}: ${folder} is on a read-only file system: mount it for writing, or name another path`;
+    case "ENOSPC":
+    case "EDQUOT":
+      return `${setting}: there is no space left for ${folder} (${code}): make room, or name another path`;
+    default:
+      return `${setting}: ${folder} cannot be used (${message}): name another path`;
+  }
+};
+
+/** The folder itself, or the nearest path above it that exists, where that is no directory; null where it is one. */
+export const findObstacle = async (folder: string): Promise<string | null> => {
+  for (let path = folder; ; path = dirname(path)) {
+    try {
+      return (await stat(path)).isDirectory() ? null : path;
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== "ENOENT" && code !== "ENOTDIR") return null;
+      // A link that leads nowhere is there all the same.
+      if (await lstat(path).catch(() => null)) return path;
+    }
+  }
+};
