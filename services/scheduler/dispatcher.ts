@@ -97,9 +97,10 @@ export class Dispatcher {
   }
 
   async #claim(): Promise<Claim | null> {
-    const { storage, points } = this.#context;
+    const { storage, tenure, points } = this.#context;
     if (storage.tally.jobs().queued === 0) return null;
     await points.reach("claim.before");
+    await tenure.confirm();
     return storage.write((tx) => claimJob(tx, this.#rules));
   }
 

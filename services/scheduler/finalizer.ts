@@ -12,7 +12,7 @@ import { commitMessage } from "./git/commit_message.ts";
 import { mergeIntoBase } from "./git/merge_into_base.ts";
 import { publishCommit } from "./git/publish.ts";
 import { wipRef } from "./git/refs.ts";
-import { holdOf, ownRunOf, type RunContext } from "./run_context.ts";
+import { fenceOf, holdOf, ownRunOf, type RunContext } from "./run_context.ts";
 import { movedByOthers, type RunPlace } from "./run_place.ts";
 import type { Ended, RunResult } from "./run_result.ts";
 import { collect, keep } from "./run_work.ts";
@@ -127,7 +127,7 @@ const publish = async (
   const { branch, head, id } = run.claim.task;
   const options = {
     ...{ git, mirror, branch, commit, head, start, points },
-    fence: () => storage.checkFence(),
+    fence: fenceOf(context),
     ownRun: ownRunOf(storage, id),
     signal: finalizing.signal,
   };
@@ -163,7 +163,7 @@ const pass = async (
   { place, commit }: CollectedWork,
   finalizing: Finalizing,
 ): Promise<RunResult> => {
-  const { git, storage, points, config } = context;
+  const { git, points, config } = context;
   const { mirror, stage, artifact } = place;
   const { task, run: row } = run.claim;
   const how = mirror.repo.merge;
@@ -177,10 +177,7 @@ const pass = async (
   });
   const { baseBranch } = task;
   const options = { git, mirror, baseBranch, commit, how, message, points, signal: finalizing.signal };
-  const merged = await mirror.exclusive(
-    () => mergeIntoBase({ ...options, fence: () => storage.checkFence() }),
-    finalizing,
-  );
+  const merged = await mirror.exclusive(() => mergeIntoBase({ ...options, fence: fenceOf(context) }), finalizing);
   if (merged.kind === "merged") {
     return { kind: "passed", head: commit, merged: { into: baseBranch, commit: merged.commit } };
   }

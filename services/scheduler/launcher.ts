@@ -11,7 +11,7 @@ import { type AgentProcess, startAgent } from "./agent_process.ts";
 import { prepareWorkspace } from "./git/workspace.ts";
 import { readPromptOverride } from "./prompt_override.ts";
 import { buildPrompt } from "./prompts.ts";
-import { holdOf, type RunContext } from "./run_context.ts";
+import { fenceOf, holdOf, type RunContext } from "./run_context.ts";
 import type { RunLog } from "./run_log.ts";
 import { findPlace, type RunPlace } from "./run_place.ts";
 import type { RunResult } from "./run_result.ts";
@@ -54,6 +54,7 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
   });
   run.signal.throwIfAborted();
   await points.reach("spawn.before", job.id);
+  await fenceOf(context)();
   const process = await startAgent({
     argv: agent.command,
     prompt,

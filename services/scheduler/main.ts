@@ -24,6 +24,7 @@ for (const warning of loaded.warnings) log.warn(warning);
 const stops: (() => Promise<void>)[] = [];
 const stopping = new AbortController();
 
+let drainMs = config.drainMs;
 const stop = async (reason: string, exitCode: number): Promise<void> => {
   if (stopping.signal.aborted) return;
   stopping.abort();
@@ -49,6 +50,7 @@ const server = await serve({
   port: config.port,
   onError: (error) => log.error({ err: error }, "a request failed outside its handler"),
 }).catch(async (error: unknown) => fail(await whyNotListening(error, config).catch(() => error)));
+log.info({ host: config.host, port: server.port }, "listening");
 
 const scheduler = await startScheduler({
   config,
@@ -56,9 +58,14 @@ const scheduler = await startScheduler({
   log,
   points: noPoints,
   random: Math.random,
-  onFencedOff: (error) => void stop(error.message, EXIT.notTheScheduler),
+  signal: stopping.signal,
+  onFencedOff: (error) => {
+    // Another scheduler works on these jobs: what still runs here has no time to be given.
+    drainMs = 0;
+    void stop(error.message, EXIT.notTheScheduler);
+  },
 }).catch(fail);
-stops.push(() => scheduler.stop());
+stops.push(() => scheduler.stop(drainMs));
 // While it stops, nobody is let in any more.
 stops.push(() => server.close());
 front.open(createSchedulerApp({ api: scheduler.api, config, log, clock: systemClock, stopping: stopping.signal }));

@@ -9,6 +9,7 @@ import type { ActiveRun, ActiveRuns } from "./active_runs.ts";
 import type { ReaperCounters, StagingCounters } from "./counters.ts";
 import type { FinalizerLiveness } from "./finalizer_liveness.ts";
 import type { Mirrors } from "./git/mirror.ts";
+import type { Tenure } from "./lease_keeper.ts";
 import type { RunLogs } from "./run_logs.ts";
 import type { SystemicFaults } from "./systemic_faults.ts";
 
@@ -16,6 +17,7 @@ import type { SystemicFaults } from "./systemic_faults.ts";
 export interface RunContext {
   config: Config;
   storage: Storage;
+  tenure: Tenure;
   instanceId: string;
   clock: Clock;
   log: Log;
@@ -33,6 +35,17 @@ export interface RunContext {
   /** Called when a write or push finds that another scheduler has taken over. */
   onFencedOff: (error: Error) => void;
 }
+
+/**
+ * Asked just before what cannot be taken back, a start, a push or a ref update.
+ * @throws {FencedOffError} where another scheduler has taken over.
+ */
+export const fenceOf =
+  ({ tenure, storage }: Pick<RunContext, "tenure" | "storage">) =>
+  async (): Promise<void> => {
+    await tenure.confirm();
+    await storage.checkFence();
+  };
 
 /** The three ids by which the tables hold a run to its job and task. */
 export const holdOf = (run: ActiveRun): JobHold => ({

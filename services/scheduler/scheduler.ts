@@ -10,13 +10,14 @@ import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { listOpenProcesses } from "@orchestrator/shared/storage/list_running.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
-import type { Holder } from "@orchestrator/shared/storage/take_lease.ts";
+import { type Holder, takeLease } from "@orchestrator/shared/storage/take_lease.ts";
 import { unusableDatabase } from "@orchestrator/shared/storage/unusable_database.ts";
 import { ActiveRuns } from "./active_runs.ts";
 import { createReaperCounters, createStagingCounters } from "./counters.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { FinalizerLiveness } from "./finalizer_liveness.ts";
 import { createMirrors } from "./git/mirror.ts";
+import { challenge, kernelTenure, LeaseKeeper } from "./lease_keeper.ts";
 import { createLocalApi } from "./local_api.ts";
 import { createSchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { monitorRun } from "./monitor.ts";
@@ -37,6 +38,10 @@ export interface SchedulerOptions {
   points: Points;
   /** From 0 to 1: the jitter of delays. */
   random: () => number;
+  /** What keeps other schedulers off; by default what the database's URL asks for. */
+  guardedBy?: "kernel" | "lease";
+  /** Ends the waiting of a scheduler in standby. */
+  signal: AbortSignal;
   /** Called when another scheduler has taken over: this process must end. */
   onFencedOff: (error: Error) => void;
 }
@@ -46,8 +51,11 @@ export interface Scheduler {
   /** What the parts share; tests look into it. */
   context: RunContext;
   reaper: Reaper;
-  /** Stops in the reverse order of the start. Resolves when nothing of it runs any more. */
-  stop(): Promise<void>;
+  /**
+   * Stops in the reverse order of the start. Resolves when nothing of it runs any more.
+   * @param drainMs how long running agents are waited for before they are ended; default `ORCH_DRAIN_MS`.
+   */
+  stop(drainMs?: number): Promise<void>;
 }
 
 /**
@@ -59,20 +67,27 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   const holder: Holder = { host: hostname(), pid: process.pid, since: isoTime(clock.now()) };
   await checkSurroundings(config);
 
-  const lock = isFileUrl(config.dbUrl) ? await takeSchedulerLock(config.dbUrl) : null;
+  // A kernel lock where there is a file for it; a database on a server is guarded by its lease row.
+  const guardedBy = options.guardedBy ?? (isFileUrl(config.dbUrl) ? "kernel" : "lease");
+  const lock = guardedBy === "kernel" ? await takeSchedulerLock(config.dbUrl, options) : null;
   await points.reach("start.locked");
+  const { leaseTtlMs: ttlMs } = config;
   const { storage, instanceId } = await openStorage(
     { url: config.dbUrl, authToken: config.dbAuthToken, synchronous: config.dbSynchronous, clock },
-    holder,
-    isoTime(clock.now() + config.leaseTtlMs),
+    (writer) =>
+      lock
+        ? takeLease(writer, holder, isoTime(clock.now() + ttlMs))
+        : challenge(writer, { ...options, holder, ttlMs, standby: config.standby }),
   ).catch((error: unknown) => {
     lock?.release();
     throw unusableDatabase(error, config.dbUrl);
   });
+  const tenure = lock ? kernelTenure : new LeaseKeeper({ ...options, storage, ttlMs });
   const git = createGit({ instanceId, parentEnv: config.parentEnv, networkConfig: config.gitNetworkConfig });
   const context: RunContext = {
     ...options,
     storage,
+    tenure,
     instanceId,
     git,
     mirrors: createMirrors({ git, reposDir: config.reposDir, repos: config.repos }),
@@ -101,10 +116,11 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     api: createLocalApi(context, { holder, metrics, readiness: () => readiness(dispatcher) }),
     context,
     reaper,
-    stop: async () => {
+    stop: async (drainMs = config.drainMs) => {
       await dispatcher.stop();
-      await endRuns(context);
+      await endRuns(context, drainMs);
       await reaper.stop();
+      await tenure.stop();
       await storage.close();
       lock?.release();
     },
@@ -124,11 +140,11 @@ const endLeftovers = async ({ storage, instanceId, mirrors, config, log }: RunCo
 };
 
 /** Gives running agents the drain time, then ends them and waits until every run has been settled. */
-const endRuns = async ({ activeRuns, config, log }: RunContext): Promise<void> => {
+const endRuns = async ({ activeRuns, log }: RunContext, drainMs: number): Promise<void> => {
   const reason = "the scheduler was stopped";
   const interrupt = { outcome: "interrupted", class: "shutdown", reason } as const;
   for (const run of activeRuns.all()) if (run.phase === "launching") run.end(interrupt);
-  await Promise.race([activeRuns.whenIdle(), sleep(config.drainMs, undefined, { ref: false })]);
+  await Promise.race([activeRuns.whenIdle(), sleep(drainMs, undefined, { ref: false })]);
   const left = activeRuns.all();
   if (left.length > 0)
     log.info({ runs: left.map((run) => run.claim.run.id) }, "ending runs that were not done in the drain time");

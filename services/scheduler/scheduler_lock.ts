@@ -1,10 +1,12 @@
 import { access } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "@orchestrator/shared/config/config.ts";
+import type { Log } from "@orchestrator/shared/log.ts";
 import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { type KernelLock, takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
-import { type Holder, readHolder } from "@orchestrator/shared/storage/take_lease.ts";
+import { type Holder, readLease } from "@orchestrator/shared/storage/take_lease.ts";
 import { unusableDatabase } from "@orchestrator/shared/storage/unusable_database.ts";
 
 /** There is a scheduler on this database already; it is the only one there may be. */
@@ -20,15 +22,27 @@ export class SchedulerRunningError extends Error {
   }
 }
 
+/** How soon a scheduler in standby tries again, in ms. The kernel tells nobody that a lock has become free. */
+const STANDBY_TRY_MS = 250;
+
 /**
  * Takes the lock that makes this process the only scheduler of a file database. Taken before anything else is done with it,
- * the migration included.
- * @throws {SchedulerRunningError} naming the holder.
+ * the migration included. In standby it waits until the lock can be had.
+ * @throws {SchedulerRunningError} naming the holder, unless in standby; the signal's reason once it is aborted.
  */
-export const takeSchedulerLock = async (dbUrl: string): Promise<KernelLock> => {
-  const lock = await takeLock(lockFileOf(dbUrl));
-  if (lock) return lock;
-  throw new SchedulerRunningError(await findHolder(dbUrl));
+export const takeSchedulerLock = async (
+  dbUrl: string,
+  { config, log, signal }: { config: Pick<Config, "standby">; log: Log; signal: AbortSignal },
+): Promise<KernelLock> => {
+  const lockFile = lockFileOf(dbUrl);
+  for (let tries = 0; ; tries++) {
+    const lock = await takeLock(lockFile);
+    if (lock) return lock;
+    const holder = await findHolder(dbUrl);
+    if (!config.standby) throw new SchedulerRunningError(holder);
+    if (tries === 0) log.info({ holder }, "in standby: another scheduler works on this database");
+    await sleep(STANDBY_TRY_MS, undefined, { signal });
+  }
 };
 
 export type LockState = { kind: "free" } | { kind: "held"; holder: Holder | null };
@@ -75,7 +89,7 @@ const findHolder = async (dbUrl: string): Promise<Holder | null> => {
   try {
     const connection = await openReadOnly(dbUrl, null);
     try {
-      return (await readHolder(connection))?.holder ?? null;
+      return (await readLease(connection))?.holder ?? null;
     } finally {
       await connection.close();
     }

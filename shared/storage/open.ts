@@ -2,9 +2,9 @@ import { access } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
 import { Connection, fileOfUrl, isFileUrl } from "./connection.ts";
 import { countOnce } from "./count_once.ts";
-import { migrate } from "./migrate.ts";
+import { migrate, readKnownVersion } from "./migrate.ts";
 import { Storage } from "./storage.ts";
-import { type Holder, takeLease } from "./take_lease.ts";
+import type { TakenLease } from "./take_lease.ts";
 
 /** How long a write waits for a lock that another program holds, in ms, before it is answered as busy. */
 const WRITE_BUSY_LIMIT_MS = 30_000;
@@ -20,13 +20,15 @@ export interface DatabaseOptions {
 }
 
 /**
- * Opens the database for writing: migrates it and takes the next epoch. The caller holds the scheduler lock.
- * @throws {SchemaTooNewError} and the driver's errors where the file is no database or cannot be written.
+ * Opens the database for writing: takes the next epoch and migrates it under it. A database that is new is made first, since
+ * there is no epoch to take without it.
+ * @param take makes this process the scheduler of the database.
+ * @throws {SchemaTooNewError} before anything is written; the driver's errors where the file is no database or cannot be
+ * written; what `take` throws.
  */
 export const openStorage = async (
   options: DatabaseOptions,
-  holder: Holder,
-  leaseExpiresAt: string,
+  take: (writer: Connection) => Promise<TakenLease>,
 ): Promise<{ storage: Storage; instanceId: string }> => {
   const { url, authToken, synchronous, clock } = options;
   const common = { url, authToken, synchronous };
@@ -37,8 +39,9 @@ export const openStorage = async (
   });
   const reader = new Connection({ ...common, readOnly: true, busyLimitMs: READ_BUSY_LIMIT_MS });
   try {
+    if ((await readKnownVersion(writer)) === 0) await migrate(writer);
+    const { instanceId, epoch } = await take(writer);
     await migrate(writer);
-    const { instanceId, epoch } = await takeLease(writer, holder, leaseExpiresAt);
     const storage = new Storage(writer, reader, clock, epoch);
     await countOnce(storage);
     return { storage, instanceId };

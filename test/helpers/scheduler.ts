@@ -93,7 +93,13 @@ export const makeSite = async (over: Partial<Config> = {}): Promise<Site> => {
 /** Starts a scheduler in this process; it is stopped when the test has finished. */
 export const startTestScheduler = async (
   site: Site,
-  options: { points?: Points; onFencedOff?: (error: Error) => void; config?: Partial<Config> } = {},
+  options: {
+    points?: Points;
+    onFencedOff?: (error: Error) => void;
+    config?: Partial<Config>;
+    guardedBy?: "kernel" | "lease";
+    signal?: AbortSignal;
+  } = {},
 ): Promise<Scheduler> => {
   const config = { ...site.config, ...options.config };
   const scheduler = await startScheduler({
@@ -102,6 +108,8 @@ export const startTestScheduler = async (
     log: createLog({ level: config.logLevel, service: "scheduler", secrets: [] }),
     points: options.points ?? noPoints,
     random: () => 0,
+    signal: options.signal ?? new AbortController().signal,
+    ...(options.guardedBy ? { guardedBy: options.guardedBy } : {}),
     onFencedOff: options.onFencedOff ?? (() => {}),
   });
   onTestFinished(() => scheduler.stop());

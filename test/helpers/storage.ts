@@ -3,6 +3,7 @@ import type { Clock } from "@orchestrator/shared/clock.ts";
 import { isoTime, systemClock } from "@orchestrator/shared/clock.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import { takeLease } from "@orchestrator/shared/storage/take_lease.ts";
 import { onTestFinished } from "vitest";
 import { tempFolder } from "./temp_folder.ts";
 
@@ -22,8 +23,8 @@ export const openTestStorage = async (
   const clock = options.clock ?? systemClock;
   const { storage, instanceId } = await openStorage(
     { url, authToken: null, synchronous: "FULL", clock, busyLimitMs: options.busyLimitMs ?? 30_000 },
-    { host: "test", pid: process.pid, since: isoTime(clock.now()) },
-    isoTime(clock.now() + 15_000),
+    (writer) =>
+      takeLease(writer, { host: "test", pid: process.pid, since: isoTime(clock.now()) }, isoTime(clock.now() + 15_000)),
   );
   onTestFinished(() => storage.close());
   return { storage, instanceId, path, url };

@@ -45,6 +45,20 @@ describe("a second scheduler on a database", () => {
   });
 });
 
+test("in standby a scheduler is alive and not ready, and takes over when the first is gone", async () => {
+  const site = await makeSite();
+  const first = await startSchedulerProcess(site);
+  await first.ready;
+  const standby = await startSchedulerProcess(site, { ORCH_STANDBY: "true" });
+  await expect.poll(() => standby.lines.find((line) => String(line.msg).startsWith("in standby"))).toBeDefined();
+  const port = standby.lines.find((line) => line.msg === "listening")?.port;
+  const statusOf = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).status;
+  expect([await statusOf("/healthz"), await statusOf("/readyz"), await statusOf("/tasks")]).toEqual([200, 503, 503]);
+  await first.killHard();
+  await standby.ready;
+  expect([await statusOf("/readyz"), await statusOf("/tasks")]).toEqual([200, 200]);
+});
+
 test("SIGTERM ends the scheduler with 0, its lock free and nothing of it left", async () => {
   const site = await makeSite();
   const first = await startSchedulerProcess(site);

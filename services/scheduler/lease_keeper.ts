@@ -1,0 +1,145 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
+import type { Log } from "@orchestrator/shared/log.ts";
+import type { Connection } from "@orchestrator/shared/storage/connection.ts";
+import { FencedOffError, type Storage } from "@orchestrator/shared/storage/storage.ts";
+import {
+  type Holder,
+  isReleased,
+  isSameLease,
+  readLease,
+  releaseLease,
+  renewLease,
+  type TakenLease,
+  takeLeaseAsSeen,
+} from "@orchestrator/shared/storage/take_lease.ts";
+import { SchedulerRunningError } from "./scheduler_lock.ts";
+
+/** A holder renews so often within its time to live, and a challenger looks. */
+const PARTS_OF_TTL = 3;
+
+export interface ChallengeOptions {
+  holder: Holder;
+  ttlMs: number;
+  /** True: wait until the lease can be had. */
+  standby: boolean;
+  clock: Clock;
+  log: Log;
+  signal: AbortSignal;
+}
+
+/**
+ * Takes the lease of a database that no kernel lock guards. It is had at once where nobody holds it; else after the row has
+ * not changed for one time to live, measured here: clocks of two machines are never compared.
+ * @throws {SchedulerRunningError} where its holder renews it, unless in standby.
+ */
+export const challenge = async (writer: Connection, options: ChallengeOptions): Promise<TakenLease> => {
+  const { holder, ttlMs, standby, clock, log, signal } = options;
+  let seen = await readLease(writer);
+  let sinceMs = clock.monotonicMs();
+  for (;;) {
+    if (seen === null || isReleased(seen) || clock.monotonicMs() - sinceMs >= ttlMs) {
+      const taken = await takeLeaseAsSeen(writer, holder, expiry(clock, ttlMs), seen);
+      if (taken) return taken;
+    } else {
+      log.debug({ holder: seen.holder, epoch: seen.epoch }, "waiting whether the lease is renewed");
+      await sleep(ttlMs / PARTS_OF_TTL, undefined, { signal });
+    }
+    const now = await readLease(writer);
+    if (isSameLease(now, seen)) continue;
+    if (now && !isReleased(now) && !standby) throw new SchedulerRunningError(now.holder);
+    seen = now;
+    sinceMs = clock.monotonicMs();
+  }
+};
+
+const expiry = (clock: Clock, ttlMs: number): string => isoTime(clock.now() + ttlMs);
+
+/** What makes sure that this process is still the scheduler before it does what cannot be taken back. */
+export interface Tenure {
+  /**
+   * Resolves when this process may claim, spawn and push: at once where the kernel guards the lock, or the lease has been
+   * renewed lately; else after it has been renewed.
+   * @throws {FencedOffError} where another scheduler has taken over.
+   */
+  confirm(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** A kernel lock lasts as long as the process does. */
+export const kernelTenure: Tenure = { confirm: async () => {}, stop: async () => {} };
+
+/**
+ * Renews the lease every third of its time to live. One that has lapsed (the machine slept, the server could not be reached)
+ * is renewed before anything is done under it; where the epoch has moved on, this process is no longer the scheduler.
+ */
+export class LeaseKeeper implements Tenure {
+  readonly #storage: Storage;
+  readonly #ttlMs: number;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #onFencedOff: (error: Error) => void;
+  #renewedMs: number;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #renewing: Promise<void> | null = null;
+  #stopped = false;
+
+  constructor(options: {
+    storage: Storage;
+    ttlMs: number;
+    clock: Clock;
+    log: Log;
+    onFencedOff: (error: Error) => void;
+  }) {
+    this.#storage = options.storage;
+    this.#ttlMs = options.ttlMs;
+    this.#clock = options.clock;
+    this.#log = options.log;
+    this.#onFencedOff = options.onFencedOff;
+    this.#renewedMs = options.clock.monotonicMs();
+    this.#schedule();
+  }
+
+  async confirm(): Promise<void> {
+    if (this.#clock.monotonicMs() - this.#renewedMs >= this.#ttlMs) await this.#renew();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    await this.#renewing;
+    // A database that cannot be reached now keeps a lease that ends by itself.
+    await this.#storage
+      .write((tx) => releaseLease(tx))
+      .catch((error: unknown) => {
+        this.#log.warn({ err: error }, "the lease could not be given back");
+      });
+  }
+
+  #schedule(): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(() => {
+      this.#renew()
+        .catch((error: unknown) => {
+          if (error instanceof FencedOffError) return this.#onFencedOff(error);
+          this.#log.error(
+            { err: error },
+            "the lease could not be renewed; nothing is claimed, started or pushed once it has lapsed",
+          );
+        })
+        .finally(() => this.#schedule());
+    }, this.#ttlMs / PARTS_OF_TTL);
+  }
+
+  #renew(): Promise<void> {
+    this.#renewing ??= this.#storage
+      .write((tx) => renewLease(tx, expiry(this.#clock, this.#ttlMs)))
+      .then(() => {
+        this.#renewedMs = this.#clock.monotonicMs();
+      })
+      .finally(() => {
+        this.#renewing = null;
+      });
+    return this.#renewing;
+  }
+}
