@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { createBaseApp } from "@orchestrator/shared/http/base_app.ts";
@@ -52,6 +53,8 @@ export const createSchedulerApp = ({
   stopping,
   heartbeatMs = HEARTBEAT_MS,
 }: SchedulerAppOptions): Hono<HttpEnv> => {
+  // Each open stream listens for the end, and there may be any number of them.
+  setMaxListeners(0, stopping);
   const app = createBaseApp({ log, clock, guard: { token: config.apiToken, openPaths: OPEN_PATHS } });
   for (const routes of ROUTES) app.route("/", routes({ api, stopping, heartbeatMs }));
   const document = {
