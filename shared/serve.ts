@@ -70,7 +70,8 @@ export const serve = async (options: ServeOptions): Promise<RunningServer> => {
 const serveOnNode = async ({ fetch, host, port, onError }: ServeOptions): Promise<RunningServer> => {
   const server = createServer(
     getRequestListener(fetch, {
-      overrideGlobalObjects: false,
+      // Its own Response keeps text as text until it is written; the runtime's puts a stream around each.
+      overrideGlobalObjects: true,
       // What reaches this was never a request: a target or a Host from which no URL can be made.
       errorHandler: () => new Response(null, { status: 400 }),
     }),
