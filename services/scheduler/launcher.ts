@@ -51,6 +51,7 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
     artifactPath,
     override,
     wipRef: salvaged.wipRef,
+    model: agent.model,
   });
   run.signal.throwIfAborted();
   await points.reach("spawn.before", job.id);
