@@ -1,0 +1,59 @@
+import { join } from "node:path";
+import { findMarked } from "@orchestrator/shared/process/end_processes.ts";
+import { expect, test } from "vitest";
+import type { Scheduler } from "../../../services/scheduler/scheduler.ts";
+import { git } from "../../helpers/git.ts";
+import { HeldPoints } from "../../helpers/held_points.ts";
+import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
+
+/** Resolves when the run's agent has written `text`. */
+const hasWritten = async ({ api }: Scheduler, runId: number, text: string): Promise<void> => {
+  const log = await api.openLog(runId, { follow: true });
+  if (log.kind !== "log") throw new Error(log.kind);
+  let seen = "";
+  for await (const chunk of log.read(new AbortController().signal)) {
+    seen += Buffer.from(chunk).toString();
+    if (seen.includes(text)) return;
+  }
+  throw new Error(`the run ended after it had written: ${seen}`);
+};
+
+test("the processes of a cancelled run end, its work is kept, and nothing is pushed", async () => {
+  const site = await makeSite();
+  await site.hook("analysis", "echo precious >notes.txt; sleep 1000 & echo working; wait");
+  const scheduler = await startTestScheduler(site);
+  const { instanceId, activeRuns, reaperCounters } = scheduler.context;
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  await taskWhen(scheduler, "ORCH-1", ({ events }) => events.some(({ kind }) => kind === "started"));
+  await hasWritten(scheduler, 1, "working");
+  expect(findMarked({ instanceId, runId: 1 }).length).toBeGreaterThanOrEqual(2);
+
+  const cancelled = await scheduler.api.cancelTask({ workItemId: "ORCH-1" }, { reason: "no longer wanted" });
+  expect(cancelled.kind).toBe("ok");
+  await activeRuns.whenIdle();
+  expect(findMarked({ instanceId, runId: 1 })).toEqual([]);
+  const { task, jobs, runs } = (await scheduler.api.findTask({ id: 1 }))!;
+  expect([task.status, jobs.map((job) => job.status), runs.map((run) => run.outcome)]).toEqual([
+    ...["cancelled", ["cancelled"], ["cancelled"]],
+  ]);
+  expect(reaperCounters.settleSuperseded).toBe(0);
+  const mirror = join(site.config.reposDir, "shop.git");
+  expect(await git(mirror, "show", "refs/orchestrator/wip/1:notes.txt")).toBe("precious");
+  expect(await git(site.remote, "for-each-ref", "--format=%(refname)")).toBe("refs/heads/main");
+});
+
+test("a run that is cancelled during its launch starts no agent", async () => {
+  const site = await makeSite();
+  const points = new HeldPoints();
+  const held = points.hold("launch.workspace_ready");
+  const scheduler = await startTestScheduler(site, { points });
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  await held.arrived;
+  await scheduler.api.cancelTask({ id: 1 }, {});
+  held.release();
+  await scheduler.context.activeRuns.whenIdle();
+  const { runs, events } = (await scheduler.api.findTask({ id: 1 }))!;
+  expect(runs).toMatchObject([{ outcome: "cancelled", pid: null }]);
+  expect(events.map(({ kind }) => kind)).toEqual(["created", "claimed", "cancelled"]);
+  expect(points.reached).not.toContain("spawn.before");
+});
