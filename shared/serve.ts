@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
+import { problem } from "./http/problem.ts";
 
 /**
  * All that is particular to a runtime: listening and signals. Everything else is a web-standard `fetch` handler.
@@ -56,7 +57,7 @@ export const serve = async (options: ServeOptions): Promise<RunningServer> => {
         return await options.fetch(request);
       } catch (error) {
         onError(error);
-        return new Response(null, { status: 500 });
+        return problem("internal", "The request failed inside the service.");
       }
     },
   };
@@ -73,7 +74,7 @@ const serveOnNode = async ({ fetch, host, port, onError }: ServeOptions): Promis
       // Its own Response keeps text as text until it is written; the runtime's puts a stream around each.
       overrideGlobalObjects: true,
       // What reaches this was never a request: a target or a Host from which no URL can be made.
-      errorHandler: () => new Response(null, { status: 400 }),
+      errorHandler: () => problem("bad_request", "The request's target or its Host cannot be read."),
     }),
   );
   // Requests in flight, by connection. Node's own closeIdleConnections() does not see a connection that has not asked for
@@ -145,7 +146,7 @@ const serveOnDeno = (runtime: DenoRuntime, { fetch, host, port, onError }: Serve
       onListen: () => {},
       onError: (error) => {
         onError(error);
-        return new Response(null, { status: 500 });
+        return problem("internal", "The request failed inside the service.");
       },
     },
     fetch,

@@ -3,6 +3,7 @@ import * as v from "valibot";
 
 /** Every error that the two services answer with: its code, and the status and title that go with it. */
 export const PROBLEMS = {
+  bad_request: { status: 400, title: "The request cannot be read" },
   malformed_json: { status: 400, title: "The body is not JSON" },
   unauthorized: { status: 401, title: "A token is needed" },
   forbidden_host: { status: 403, title: "Foreign Host header" },

@@ -83,11 +83,12 @@ describe("listening", () => {
     await expect(attempt).rejects.toMatchObject({ name: "ListenError", code });
   });
 
-  test("a handler that throws is an empty 500, and onError hears of it", async () => {
+  test("a handler that throws is a 500 that says nothing of it, and onError hears of it", async () => {
     const failure = new Error("handler failed");
     const server = await start(() => Promise.reject(failure));
     const answer = await fetch(`http://127.0.0.1:${server.port}/`);
-    expect([answer.status, await answer.text()]).toEqual([500, ""]);
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([500, "application/problem+json"]);
+    expect(await answer.text()).not.toContain("handler failed");
     expect(errors).toEqual([failure]);
   });
 

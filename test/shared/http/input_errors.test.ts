@@ -43,3 +43,29 @@ test.each(cases)("case %#: says what is accepted and not what was there", (schem
 test("valid input is given back as the schema makes it", () => {
   expect(parseInput(v.optional(v.string(), "x"), undefined)).toEqual({ kind: "ok", value: "x" });
 });
+
+test("every unknown field is named, also one that every object inherits", () => {
+  const input = JSON.parse('{"a":1,"x":1,"constructor":2,"__proto__":3,"toString":4,"y":5}');
+  const result = parseInput(v.strictObject({ a: v.string(), b: v.number() }), input);
+  if (result.kind === "ok") throw new Error("accepted");
+  expect(result.errors.map(({ path, message }) => `${path}: ${message}`).sort()).toEqual(
+    [
+      ...["a: must be of type string", "b: is required"],
+      ...["x", "constructor", "__proto__", "toString", "y"].map((name) => `${name}: unknown field`),
+    ].sort(),
+  );
+});
+
+test("nothing inherited makes a field known where all else is right", () => {
+  const result = parseInput(v.strictObject({ a: v.string() }), JSON.parse('{"a":"x","constructor":1}'));
+  expect(result).toEqual({ kind: "invalid", errors: [{ path: "constructor", message: "unknown field" }] });
+});
+
+test("of very many faults the first hundred are named and the others counted", () => {
+  const input = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`${"x".repeat(200)}${n}`, n]));
+  const result = parseInput(v.strictObject({}), input);
+  if (result.kind === "ok") throw new Error("accepted");
+  expect(result.errors).toHaveLength(101);
+  expect(result.errors[0]).toEqual({ path: "x".repeat(80), message: "unknown field" });
+  expect(result.errors[100]).toEqual({ path: "", message: "and 4900 more faults" });
+});

@@ -190,3 +190,34 @@ describe("invalid input", () => {
     expect([400, 422]).toContain(answer.status);
   });
 });
+
+describe("a body that need not be sent", () => {
+  app.post("/optional", jsonBody(v.strictObject({ note: v.exactOptional(v.string()) }), { optional: true }), (c) =>
+    c.json(c.req.valid("json")),
+  );
+  const post = (body?: RequestInit["body"], headers: Record<string, string> = {}) =>
+    app.request("/optional", { method: "POST", body: body ?? null, headers, duplex: "half" } as RequestInit);
+  const json = { "content-type": "application/json" };
+
+  test.each<[string, () => Promise<Response> | Response, unknown]>([
+    ["not sent", () => post(), {}],
+    ["empty, without a type", () => post(streamOf()), {}],
+    ["empty, as JSON", () => post("", json), {}],
+    ["an empty object", () => post("{}", json), {}],
+    ["one with something in it", () => post('{"note":"x"}', json), { note: "x" }],
+  ])("%s", async (_, send, expected) => {
+    const answer = await send();
+    expect([answer.status, await answer.json()]).toEqual([200, expected]);
+  });
+
+  test.each<[string, () => Promise<Response> | Response, [number, string]]>([
+    ["without a type", () => post(streamOf('{"note":"x"}')), [415, "unsupported_media_type"]],
+    ["of another type", () => post("", { "content-type": "text/plain" }), [415, "unsupported_media_type"]],
+    ["that is not JSON", () => post("x", json), [400, "malformed_json"]],
+    ["of blanks", () => post(" ", json), [400, "malformed_json"]],
+    ["with unknown fields", () => post('{"more":1}', json), [422, "invalid_input"]],
+    ["too long, without a type", () => post(streamOf("x".repeat(MAX_BODY_BYTES), "x")), [413, "body_too_large"]],
+  ])("one %s is refused all the same", async (_, send, expected) => {
+    expect(await statusAndCode(await send())).toEqual(expected);
+  });
+});

@@ -1,5 +1,5 @@
 import { cursorParam, decodeCursor, encodeCursor } from "@orchestrator/shared/http/cursor.ts";
-import { queryParams, wholeNumberParam } from "@orchestrator/shared/http/query_params.ts";
+import { flagParam, queryParams, wholeNumberParam } from "@orchestrator/shared/http/query_params.ts";
 import * as v from "valibot";
 import { describe, expect, test } from "vitest";
 import { createTestApp, problemOf } from "./harness.ts";
@@ -11,6 +11,9 @@ const schema = v.strictObject({
   cursor: v.exactOptional(cursorParam),
 });
 app.get("/things", queryParams(schema), (c) => c.json(c.req.valid("query")));
+
+const { app: flags } = createTestApp();
+flags.get("/flags", queryParams(v.strictObject({ on: flagParam })), (c) => c.json(c.req.valid("query")));
 
 test.each([
   ["", { limit: 50 }],
@@ -68,4 +71,31 @@ describe("a cursor", () => {
   ])("is nothing else: %j", (text) => {
     expect(decodeCursor(text)).toBeNull();
   });
+});
+
+test("every parameter that is at fault is named, repeated or not", async () => {
+  const { errors } = await problemOf(
+    await app.request("/things?limit=1&limit=2&state=maybe&a=1&b=2&b=3&constructor=4"),
+  );
+  expect(errors!.map(({ path, message }) => `${path}: ${message}`).sort()).toEqual([
+    "a: unknown field",
+    "b: may be given once only",
+    "constructor: unknown field",
+    "limit: may be given once only",
+    "state: must be one of: on, off",
+  ]);
+});
+
+test.each([
+  ["", false],
+  ["?on=true", true],
+  ["?on=false", false],
+])("a flag is read: %j", async (query, on) => {
+  const answer = await flags.request(`/flags${query}`);
+  expect(await answer.json()).toEqual({ on });
+});
+
+test.each(["?on", "?on=", "?on=1", "?on=TRUE"])("a flag is true or false: %s is 422", async (query) => {
+  const { errors } = await problemOf(await flags.request(`/flags${query}`));
+  expect(errors).toEqual([{ path: "on", message: "must be one of: true, false" }]);
 });
