@@ -13,11 +13,15 @@ export type CamelKeys<T> = { [K in keyof T as K extends string ? Camel<K> : K]: 
 export type SnakeKeys<T> = { [K in keyof T as K extends string ? Snake<K> : K]: T[K] };
 
 /** One name in camelCase. */
-export const camel = (key: string): string => key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+export const camel = (key: string): string =>
+  key.includes("_") ? key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()) : key;
 const snake = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-const mapKeys = (row: object, rename: (key: string) => string): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(row).map(([key, value]) => [rename(key), value]));
+const mapKeys = (row: object, rename: (key: string) => string): Record<string, unknown> => {
+  const renamed: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(row)) renamed[rename(key)] = value;
+  return renamed;
+};
 
 /** The same row with camelCase keys (one level deep). */
 export const toCamel = <T extends object>(row: T): CamelKeys<T> => mapKeys(row, camel) as CamelKeys<T>;

@@ -1,6 +1,6 @@
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from "pino";
 import type { Config } from "./config/config.ts";
-import { createRedactor } from "./redact.ts";
+import { createRedactor, createSuspicion } from "./redact.ts";
 
 export type Log = Logger;
 
@@ -24,6 +24,8 @@ export interface LogOptions {
  */
 export const createLog = ({ level, service, secrets, destination }: LogOptions): Log => {
   const redact = createRedactor(secrets);
+  const mayHold = createSuspicion(secrets);
+  const clean = (line: string) => `${JSON.stringify(snakeFields(redact(JSON.parse(line)) as object))}\n`;
   return pino(
     {
       level,
@@ -32,11 +34,14 @@ export const createLog = ({ level, service, secrets, destination }: LogOptions):
       formatters: { level: (label) => ({ level: label }) },
       // On the finished line, since it is all that leaves the process: what a message, an error's stack or a child's fields
       // hold has come together here.
-      hooks: { streamWrite: (line) => `${JSON.stringify(snakeFields(redact(JSON.parse(line)) as object))}\n` },
+      hooks: { streamWrite: (line) => (mayHold(line) || CAMEL_FIELD.test(line) ? clean(line) : line) },
     },
     destination ?? pino.destination({ dest: 1, sync: true }),
   );
 };
+
+/** A name that is not in snake_case yet, in the text of a line; it may be one that stands inside a value, too. */
+const CAMEL_FIELD = /[a-z0-9][A-Z][^"]*":/;
 
 /** Own field names only: what stands inside a value may be a record whose keys are data. */
 const snakeFields = (fields: object): Record<string, unknown> =>
