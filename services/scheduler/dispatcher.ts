@@ -101,7 +101,11 @@ export class Dispatcher {
     if (storage.tally.jobs().queued === 0) return null;
     await points.reach("claim.before");
     await tenure.confirm();
-    return storage.write((tx) => claimJob(tx, this.#rules));
+    return storage.write(async (tx) => {
+      const claim = await claimJob(tx, this.#rules);
+      if (claim !== null) await points.reach("claim.before_commit", claim.job.id);
+      return claim;
+    });
   }
 
   /** From its claim on a job has a live launcher: nothing may be awaited before it stands among the active runs. */

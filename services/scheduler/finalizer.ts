@@ -54,6 +54,7 @@ export const finalizeAgentRun = async (
   if (survivors.length > 0) log.error({ ...holdOf(run), survivors }, "processes of a run could not be ended");
   const write = () => storage.write((tx) => recordExited(tx, holdOf(run), exit));
   await writeSurely(write, { what: "exited", log, ...finalizing });
+  await points.reach("exit.recorded", job.id);
 
   const work = { place, workspace, author: run.claim.run };
   const ended = endingOf(run, exit);

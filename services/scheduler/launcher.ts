@@ -38,6 +38,7 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
   const salvaged = await salvage(context, run, place);
   if (salvaged.kind === "collected") return { kind: "collected", place, commit: salvaged.commit };
 
+  await points.reach("launch.salvaged", job.id);
   const workspace = await prepare(context, run, place, salvaged.wipRef);
   await points.reach("launch.workspace_ready", job.id);
   const { config, git } = context;
@@ -80,6 +81,7 @@ export const recordAgentStart = async (context: RunContext, run: ActiveRun, agen
   const detail = { stage: job.stage, agent: job.agent, pid };
   const write = () => storage.write((tx) => recordStarted(tx, holdOf(run), { pid, started }, detail));
   await writeSurely(write, { what: "started", log, signal: run.signal });
+  await points.reach("spawn.recorded", job.id);
 };
 
 /** Where run logs are kept. The name holds nothing that came from outside. */
@@ -95,7 +97,7 @@ const programFor = ({ config }: RunContext, agent: string): AgentConfig => {
 };
 
 const prepare = async (
-  { config, git, log }: RunContext,
+  { config, git, log, points }: RunContext,
   run: ActiveRun,
   place: RunPlace,
   wipRef: string | null,
@@ -111,6 +113,7 @@ const prepare = async (
     start: place.start,
     staleArtifact: place.artifact,
     refs: wipRef === null ? [] : [wipRef],
+    points,
     signal: run.signal,
   });
   if (notes.length > 0) log.warn({ ...holdOf(run), notes }, "the workspace is not as a run may expect it");

@@ -1,9 +1,9 @@
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
 import { EXIT, exitCodeOf, explain } from "@orchestrator/shared/exit.ts";
+import { createPoints } from "@orchestrator/shared/fault_points.ts";
 import { createFront } from "@orchestrator/shared/http/front.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
-import { noPoints } from "@orchestrator/shared/points.ts";
 import { onSignals, serve } from "@orchestrator/shared/serve.ts";
 import { createSchedulerApp } from "./app.ts";
 import { startScheduler } from "./scheduler.ts";
@@ -56,7 +56,7 @@ const scheduler = await startScheduler({
   config,
   clock: systemClock,
   log,
-  points: noPoints,
+  points: createPoints(config.faultPoint),
   random: Math.random,
   signal: stopping.signal,
   onFencedOff: (error) => {

@@ -28,6 +28,7 @@ export const monitorRun = async (context: RunContext, run: ActiveRun): Promise<v
       return work(context, run, runLog, () => finalizing.begin());
     });
     await settle(context, run, result, finalizing.begin());
+    await points.reach("clear.before", jobId);
   } catch (error) {
     if (error instanceof FencedOffError) context.onFencedOff(error);
     else
@@ -38,6 +39,7 @@ export const monitorRun = async (context: RunContext, run: ActiveRun): Promise<v
   } finally {
     liveness.clear(jobId, runId);
     activeRuns.remove(run);
+    await points.reach("clear.after", jobId);
     await closeLog(context, runId);
   }
 };
@@ -55,11 +57,13 @@ class FinalizerMark {
 
   begin(): Finalizing {
     if (this.#begun) return this.#begun;
-    const { liveness } = this.#context;
+    const { liveness, points } = this.#context;
     const { jobId, runId } = holdOf(this.#run);
     const abort = new AbortController();
     liveness.mark(jobId, { runId, stage: this.#run.claim.job.stage, abort });
     this.#run.finalizing();
+    // Not awaited: between the exit and its mark nothing may come.
+    void points.reach("exit.marked", jobId);
     this.#begun = {
       signal: abort.signal,
       onWait: (waiting) => (waiting ? liveness.hold(jobId, runId) : liveness.resume(jobId, runId)),

@@ -9,6 +9,7 @@ import { type SettleDeps, settleRun } from "./settle.ts";
 export const requeueRunningJobs = async (deps: SettleDeps): Promise<number> => {
   const left = await listRunning(deps.storage);
   for (const job of left) {
+    await deps.points.reach("start.requeue", job.jobId);
     const reason = "the scheduler ended while it ran";
     const runsAgentAgain = job.pid !== null && job.exitCode !== 0;
     await settleRun(

@@ -17,13 +17,15 @@ export interface RunPlace {
 
 /** Fetches the repository and finds the commit that a run starts from, or why it cannot start. */
 export const findPlace = async (
-  { git, mirrors, storage }: Pick<RunContext, "git" | "mirrors" | "storage">,
+  { git, mirrors, storage, points }: Pick<RunContext, "git" | "mirrors" | "storage" | "points">,
   run: ActiveRun,
   stage: Stage,
 ): Promise<{ kind: "place"; place: RunPlace } | { kind: "refused"; result: RunResult }> => {
   const { task } = run.claim;
   const { signal } = run;
   const mirror = mirrors.get(task.repo);
+  const { job } = run.claim;
+  await points.reach("fetch.before", job.id);
   await mirror.exclusive(
     async () => {
       await mirror.fetch({ signal });
@@ -32,6 +34,7 @@ export const findPlace = async (
     },
     { signal },
   );
+  await points.reach("fetch.after", job.id);
   const begin = await startCommit({
     git,
     mirror,

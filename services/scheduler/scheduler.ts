@@ -103,6 +103,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   const dispatcher = new Dispatcher(context, (run) => monitorRun(context, run));
 
   await endLeftovers(context);
+  await points.reach("start.leftovers_ended");
   const requeued = await requeueRunningJobs({ ...context, pipeline: config.pipeline });
   log.info({ requeued, epoch: storage.epoch, instanceId }, "requeued the jobs that an earlier scheduler left running");
   await points.reach("start.requeued");

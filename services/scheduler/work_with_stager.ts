@@ -116,7 +116,9 @@ const fromVerdict = async (
     }),
     signal: finalizing.signal,
   };
+  await context.points.reach("commit.before", job.id);
   const made = await mirror.exclusive(() => commitFile(options), finalizing);
+  await context.points.reach("commit.after", job.id);
   return finalizeCommit(context, run, { place, commit: made, testedBy: { runId: row.id, commit } }, finalizing);
 };
 

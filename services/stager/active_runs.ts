@@ -99,7 +99,8 @@ export class ActiveRuns {
     abort: AbortController,
     stream: EventStream,
   ): Promise<void> {
-    const { clock, log, heartbeatMs = HEARTBEAT_MS } = this.#deps;
+    const { clock, log, points, heartbeatMs = HEARTBEAT_MS } = this.#deps;
+    await points.reach("run.begun", request.run_id);
     log.info({ ...request, workItemId: job.workItemId, commit: job.head }, "staging run started");
     const heartbeat = setInterval(() => stream.push({ event: "heartbeat", at: isoTime(clock.now()) }), heartbeatMs);
     const stopWatching = this.#watch(request, abort);
@@ -114,7 +115,9 @@ export class ActiveRuns {
           stream.push(event);
         },
       });
+      await points.reach("result.before", request.run_id);
       stream.push(result);
+      await points.reach("result.after", request.run_id);
       const { verdict, class: errorClass, action, reason } = result;
       log.info({ ...request, verdict, class: errorClass, action, reason }, "staging run ended");
     } finally {

@@ -1,6 +1,7 @@
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
 import { EXIT, exitCodeOf, explain } from "@orchestrator/shared/exit.ts";
+import { createPoints } from "@orchestrator/shared/fault_points.ts";
 import { checkGit } from "@orchestrator/shared/git/check_git.ts";
 import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import { createFront } from "@orchestrator/shared/http/front.ts";
@@ -52,7 +53,16 @@ const database = new StagerDatabase(config.dbUrl, config.dbAuthToken);
 const counters = new RunCounters();
 const readJob = database.readJob.bind(database);
 const readInstanceId = database.readInstanceId.bind(database);
-const runs = new ActiveRuns({ config, clock, log, scratch, counters, readJob, git });
+const runs = new ActiveRuns({
+  config,
+  points: createPoints(config.faultPoint),
+  clock,
+  log,
+  scratch,
+  counters,
+  readJob,
+  git,
+});
 const readiness = () =>
   whyNotReady({ isStopping: () => runs.stopping, readInstanceId, probeScratch: () => scratch.probe() });
 front.open(createStagerApp({ config, clock, log, runs, counters, readJob, readInstanceId, readiness }));

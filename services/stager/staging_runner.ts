@@ -6,6 +6,7 @@ import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { artifactPath, findStage } from "@orchestrator/shared/pipeline.ts";
+import type { Points } from "@orchestrator/shared/points.ts";
 import { childEnvironment } from "@orchestrator/shared/process/child_environment.ts";
 import type { StagingEvent, StagingResult, StagingRunRequest } from "@orchestrator/shared/schemas/staging_run.ts";
 import type { StagingJob } from "@orchestrator/shared/storage/read_staging_job.ts";
@@ -32,6 +33,7 @@ export interface StagingRunnerDeps {
     | "stagingMaxDefers"
     | "stagingDeferMaxMs"
   >;
+  points: Points;
   clock: Clock;
   log: Log;
   scratch: Scratch;
@@ -116,7 +118,7 @@ const describeError = (error: unknown): { class: string; reason: string } => {
 };
 
 const inScratch = async (deps: StagingRunnerDeps, call: StagingRunCall): Promise<Outcome> => {
-  const { config, scratch, clock, log } = deps;
+  const { config, scratch, clock, log, points } = deps;
   const { request, job, instanceId, emit, signal } = call;
   const repo = Object.hasOwn(config.repos, job.repo) ? config.repos[job.repo] : undefined;
   if (repo === undefined) {
@@ -139,7 +141,9 @@ const inScratch = async (deps: StagingRunnerDeps, call: StagingRunCall): Promise
     }
     const { plan } = loaded.reading;
     const cwd = join(folder, "work");
+    await points.reach("checkout.before", run_id);
     await checkOut({ mirror, commit, folder: cwd, signal });
+    await points.reach("checkout.after", run_id);
     const env = await stepEnvironment(deps, call, plan, commit);
     const runner = new StepRunner({
       cwd,
@@ -187,21 +191,24 @@ const workPlan = async (
   loaded: LoadedPlan & { plan: Plan },
   runner: StepRunner,
 ): Promise<Outcome> => {
-  const { clock, log } = deps;
+  const { clock, log, points } = deps;
   const { plan } = loaded;
+  const runId = call.request.run_id;
   const steps = stepReports(plan.steps);
   const teardown = stepReports(plan.teardown);
-  const sink: StepSink = { emit: call.emit, clock };
+  const sink: StepSink = { emit: call.emit, clock, points };
   let outcome: StepsOutcome;
   try {
     outcome = await runSteps({ plan, reports: steps, runner, sink, signal: call.signal });
   } finally {
+    await points.reach("teardown.before", runId);
     try {
       await runTeardown({ plan, reports: teardown, runner, sink });
     } finally {
       const { survivors } = await runner.endAll();
       if (survivors.length > 0) log.error({ survivors, ...call.request }, "processes of the run could not be ended");
     }
+    await points.reach("teardown.after", runId);
   }
   // A run that was given up while its teardown ran has no verdict either.
   call.signal.throwIfAborted();

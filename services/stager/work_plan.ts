@@ -1,4 +1,5 @@
 import type { Clock } from "@orchestrator/shared/clock.ts";
+import type { Points } from "@orchestrator/shared/points.ts";
 import type { StagingEvent } from "@orchestrator/shared/schemas/staging_run.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import { type StepReport, TAIL_BYTES } from "./staging_log.ts";
@@ -10,6 +11,8 @@ import { judgeStep, type StepEnding, type StepVerdict } from "./verdict.ts";
 export interface StepSink {
   emit: (event: StagingEvent) => void;
   clock: Clock;
+  /** `step.before`, `step.after`; the key is the step. */
+  points: Points;
 }
 
 export type StepsOutcome =
@@ -92,10 +95,11 @@ const runStep = async (options: {
 }): Promise<StepVerdict> => {
   const { step, limit, report, runner, sink, signal } = options;
   const { name } = step;
-  const { emit, clock } = sink;
+  const { emit, clock, points } = sink;
   const startedMs = clock.monotonicMs();
   const decoder = new TextDecoder();
   emit({ event: "step", name, state: "started" });
+  await points.reach("step.before", name);
   const say = (text: string): void => {
     if (text !== "") emit({ event: "output", name, text });
   };
@@ -122,6 +126,7 @@ const runStep = async (options: {
     duration_ms: report.durationMs,
     ...(report.reason === null ? {} : { reason: report.reason }),
   });
+  await points.reach("step.after", name);
   return judgement;
 };
 

@@ -1,3 +1,4 @@
+import type { FaultPoint } from "../fault_points.ts";
 import type { Pipeline } from "../pipeline.ts";
 
 /** One repository that work items may name. */
@@ -77,6 +78,8 @@ export interface Config {
   limits: LimitsConfig;
   notify: NotifyConfig | null;
   pipeline: Pipeline;
+  /** Where the process kills itself, for the crash harness (`ORCH_FAULT_POINT`); null everywhere else. */
+  faultPoint: FaultPoint | null;
   /** A git configuration file that the operator names (`GIT_CONFIG_GLOBAL`), used for fetch, push and ls-remote only. */
   gitNetworkConfig: string | null;
   /** The environment that children may inherit from, read once. */

@@ -42,3 +42,9 @@ const switchedOff = ({ finalizerLivenessEnabled }: Config): string[] =>
   finalizerLivenessEnabled
     ? []
     : ["ORCH_FINALIZER_LIVENESS_ENABLED is false: the reaper may take a job from a finalizer that is at work"];
+
+/** For either service: somebody left in the environment what is meant for tests. */
+export const faultPointWarning = ({ faultPoint }: Pick<Config, "faultPoint">): string[] =>
+  faultPoint === null
+    ? []
+    : [`ORCH_FAULT_POINT is set: this process kills itself at ${faultPoint.name}, which is meant for tests alone`];

@@ -1,9 +1,10 @@
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
+import { FAULT_POINT_FORMAT, type FaultPoint, parseFaultPoint } from "../fault_points.ts";
 import type { Config } from "./config.ts";
 import { MAX_TIMER_MS } from "./config_schema.ts";
 import { databaseFileUrl, isRemoteDatabaseUrl } from "./database_url.ts";
-import { foundAccepted, showKindOnly } from "./fault.ts";
+import { foundAccepted, showKindOnly, showValue } from "./fault.ts";
 import { KNOWN_VARIABLES, unknownVariables } from "./known_variables.ts";
 import type { Variables } from "./variables.ts";
 
@@ -75,6 +76,7 @@ export const readEnvironment = (
     stagingDeferDelayMs: timer("ORCH_STAGING_DEFER_DELAY_MS", 30_000),
     stagingMaxDefers: variables.whole("ORCH_STAGING_MAX_DEFERS", 10, 0, 1000),
     stagingDeferMaxMs: timer("ORCH_STAGING_DEFER_MAX_MS", 6 * HOUR_MS),
+    faultPoint: readFaultPoint(variables),
     gitNetworkConfig: readOptionalPath(variables, "GIT_CONFIG_GLOBAL", cwd),
     maxConcurrentJobs: variables.wholeOrNull("ORCH_MAX_CONCURRENT_JOBS", 1, 1000),
   };
@@ -85,6 +87,15 @@ const isPath = (value: string): boolean => !/[\u0000-\u001f\u007f]/.test(value);
 const readOptionalPath = (variables: Variables, name: string, cwd: string): string | null => {
   const value = variables.text(name, "", "a path", isPath);
   return value === "" ? null : resolve(cwd, value);
+};
+
+const readFaultPoint = (variables: Variables): FaultPoint | null => {
+  const value = variables.get("ORCH_FAULT_POINT");
+  const point = value === null ? null : parseFaultPoint(value);
+  if (value !== null && point === null) {
+    variables.fault("ORCH_FAULT_POINT", foundAccepted(showValue(value), FAULT_POINT_FORMAT));
+  }
+  return point;
 };
 
 /** A name as DNS has it; a last label of digits alone would be a mistyped address. */

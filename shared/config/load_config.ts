@@ -2,7 +2,7 @@ import { DEFAULT_PIPELINE } from "../pipeline.ts";
 import { createTextRedactor } from "../redact.ts";
 import type { Config } from "./config.ts";
 import { readConfigFile } from "./config_file.ts";
-import { configWarnings } from "./config_warnings.ts";
+import { configWarnings, faultPointWarning } from "./config_warnings.ts";
 import { type EnvironmentConfig, readEnvironment } from "./environment.ts";
 import { isLoopback } from "./loopback.ts";
 import { toPipeline } from "./pipeline_config.ts";
@@ -54,7 +54,8 @@ export const loadConfig = (env: Environment, options?: LoadOptions): LoadedConfi
     const clean = createTextRedactor(tokensOf(variables));
     return { kind: "invalid", faults: faults.map(clean) };
   }
-  return { kind: "ok", config, warnings: service === "scheduler" ? configWarnings(config) : [] };
+  const warnings = [...faultPointWarning(config), ...(service === "scheduler" ? configWarnings(config) : [])];
+  return { kind: "ok", config, warnings };
 };
 
 /** A port that is chosen at the start of the stager cannot be known here. */

@@ -78,6 +78,7 @@ export const makeSite = async (over: Partial<Config> = {}): Promise<Site> => {
     limits: { total: 4, perRepo: {}, perAgent: {} },
     notify: null,
     pipeline: DEFAULT_PIPELINE,
+    faultPoint: null,
     gitNetworkConfig: null,
     parentEnv: { PATH: process.env.PATH ?? "", HOME: folder },
     ...over,

@@ -8,6 +8,7 @@ import type { RepoConfig } from "@orchestrator/shared/config/config.ts";
 import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
 import { DEFAULT_PIPELINE } from "@orchestrator/shared/pipeline.ts";
+import { noPoints } from "@orchestrator/shared/points.ts";
 import { findMarked } from "@orchestrator/shared/process/end_processes.ts";
 import { type StagingEvent, type StagingResult, stagingEventSchema } from "@orchestrator/shared/schemas/staging_run.ts";
 import type { StagingJob } from "@orchestrator/shared/storage/read_staging_job.ts";
@@ -158,7 +159,7 @@ export const makeStager = async (options: TestStagerOptions = {}): Promise<TestS
     stagerToken: options.token ?? null,
   };
   const runs = new ActiveRuns({
-    ...{ config, clock: systemClock, log, scratch, counters, readJob },
+    ...{ config, points: noPoints, clock: systemClock, log, scratch, counters, readJob },
     git: (id) => createGit({ instanceId: id, parentEnv, networkConfig: null }),
     ...(options.heartbeatMs === undefined ? {} : { heartbeatMs: options.heartbeatMs }),
     ...(options.rereadMs === undefined ? {} : { rereadMs: options.rereadMs }),

@@ -1,6 +1,7 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { noPoints, type Points } from "@orchestrator/shared/points.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { kindBelow, kindOf, removeTree, withDiskErrors } from "./careful_files.ts";
 import { checkOut } from "./check_out.ts";
@@ -22,6 +23,8 @@ export interface WorkspaceOptions {
   staleArtifact: string;
   /** Refs of the mirror that the workspace has too, beside the remote's branches: the work of an earlier attempt. */
   refs?: readonly string[];
+  /** `launch.workspace_half_made`; the key is the work item. */
+  points?: Points;
   signal?: AbortSignal | undefined;
 }
 
@@ -45,6 +48,7 @@ export const prepareWorkspace = (options: WorkspaceOptions): Promise<Workspace> 
     await writeFile(makingMarker(path), "");
     options.signal?.throwIfAborted();
     await makeGitDir(path, options);
+    await (options.points ?? noPoints).reach("launch.workspace_half_made", options.workItemId);
     await checkOut(path, isReused, options);
     const notes = await takeOut(path, options.staleArtifact);
     await rm(makingMarker(path));

@@ -42,6 +42,7 @@ test("without any setting everything has its default", () => {
     stagingDeferDelayMs: 30_000,
     stagingMaxDefers: 10,
     stagingDeferMaxMs: 21_600_000,
+    faultPoint: null,
     gitNetworkConfig: null,
     repos: {},
     agents: {},
@@ -54,6 +55,8 @@ test("without any setting everything has its default", () => {
 
 describe("what is set is taken", () => {
   test.each<[env: Env, expected: Record<string, unknown>]>([
+    [{ ORCH_FAULT_POINT: "push.after" }, { faultPoint: { name: "push.after", nth: 1 } }],
+    [{ ORCH_FAULT_POINT: "step.before:12" }, { faultPoint: { name: "step.before", nth: 12 } }],
     [{ ORCH_HOST: "localhost" }, { host: "localhost" }],
     [{ ORCH_HOST: "::1" }, { host: "::1" }],
     [{ ORCH_PORT: "0" }, { port: 0 }],
@@ -291,4 +294,7 @@ test("a start without a config file is warned of what cannot work yet", () => {
   expect(warningsOf(load({ ORCH_FINALIZER_LIVENESS_ENABLED: "false" }))).toContain(
     "ORCH_FINALIZER_LIVENESS_ENABLED is false: the reaper may take a job from a finalizer that is at work",
   );
+  expect(warningsOf(load({ ORCH_FAULT_POINT: "step.before" }, "stager"))).toEqual([
+    "ORCH_FAULT_POINT is set: this process kills itself at step.before, which is meant for tests alone",
+  ]);
 });
