@@ -5,6 +5,8 @@ export const EXIT = {
   ok: 0,
   /** Something that this program did not foresee. */
   failure: 1,
+  /** It was called with arguments that it does not know (EX_USAGE). */
+  usage: 64,
   /** A folder, a port, a program or the database cannot be used (EX_CANTCREAT). */
   unusable: 73,
   /** Another scheduler works on this database (EX_TEMPFAIL). */

@@ -1,9 +1,14 @@
-/** Something that the configuration names, or that the services need, cannot be used: which, what was found, what to do. */
+/** Something that the configuration names, or that the services need, cannot be used. */
 export class UnusableError extends Error {
   readonly code = "unusable";
+  /** Which, and what is wrong with it. */
+  readonly found: string;
+  readonly todo: string;
 
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
+  constructor(found: string, todo: string, options?: ErrorOptions) {
+    super(`${found}: ${todo}`, options);
     this.name = "UnusableError";
+    this.found = found;
+    this.todo = todo;
   }
 }

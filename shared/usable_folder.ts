@@ -14,7 +14,7 @@ export const makeUsable = async (setting: string, folder: string): Promise<void>
     await makeAll(folder);
     await probe(folder);
   } catch (error) {
-    throw new UnusableError(await whyUnusable(setting, folder, error), { cause: error });
+    throw await unusableFolder(setting, folder, error);
   }
 };
 
@@ -53,37 +53,60 @@ export const probe = async (folder: string): Promise<void> => {
   await rm(file);
 };
 
-/** What an error met in a folder means, and what to do about it, in one line. */
-export const whyUnusable = async (setting: string, folder: string, error: unknown): Promise<string> => {
+/** An error met in a folder as one that says what it means and what to do about it. */
+export const unusableFolder = async (setting: string, folder: string, error: unknown): Promise<UnusableError> => {
+  const unusable = (found: string, todo: string): UnusableError =>
+    new UnusableError(`${setting}: ${found}`, `${todo}, or name another path`, { cause: error });
   const obstacle = await findObstacle(folder);
-  if (obstacle !== null) {
-    return `${setting}: ${obstacle} is not a directory: move away what stands there, or name another path`;
-  }
+  if (obstacle !== null) return unusable(`${obstacle} is not a directory`, "move away what stands there");
   const { code, message } = error as NodeJS.ErrnoException;
   switch (code) {
     case "EACCES":
-    case "EPERM":
-      return `${setting}: ${folder} cannot be written by user ${process.getuid?.() ?? "unknown"} (${code}): give it to that user, or name another path`;
+    case "EPERM": {
+      const user = process.getuid?.() ?? "unknown";
+      return unusable(`${folder} cannot be written by user ${user} (${code})`, "give it to that user");
+    }
     case "EROFS":
-      return `${setting}: ${folder} is on a read-only file system: mount it for writing, or name another path`;
+      return unusable(`${folder} is on a read-only file system`, "mount it for writing");
     case "ENOSPC":
     case "EDQUOT":
-      return `${setting}: there is no space left for ${folder} (${code}): make room, or name another path`;
+      return unusable(`there is no space left for ${folder} (${code})`, "make room");
     default:
-      return `${setting}: ${folder} cannot be used (${message}): name another path`;
+      return unusable(`${folder} cannot be used (${message})`, "make it by hand");
   }
 };
 
+/**
+ * The folder itself or, where it is missing, the nearest one above it that is there.
+ * @throws the system's error where something else stands in the way.
+ */
+export const nearestFolder = async (folder: string): Promise<string> => {
+  for (let path = folder; ; path = dirname(path)) {
+    try {
+      if ((await stat(path)).isDirectory()) return path;
+      throw Object.assign(new Error(`${path} is not a directory`), { code: "ENOTDIR" });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT" || (await isThere(path))) throw error;
+    }
+  }
+};
+
+/** A link that leads nowhere is there all the same. */
+const isThere = (path: string): Promise<boolean> =>
+  lstat(path).then(
+    () => true,
+    () => false,
+  );
+
 /** The folder itself, or the nearest path above it that exists, where that is no directory; null where it is one. */
-export const findObstacle = async (folder: string): Promise<string | null> => {
+const findObstacle = async (folder: string): Promise<string | null> => {
   for (let path = folder; ; path = dirname(path)) {
     try {
       return (await stat(path)).isDirectory() ? null : path;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code !== "ENOENT" && code !== "ENOTDIR") return null;
-      // A link that leads nowhere is there all the same.
-      if (await lstat(path).catch(() => null)) return path;
+      if (await isThere(path)) return path;
     }
   }
 };

@@ -69,11 +69,11 @@ export const findCommand = async (command: string, cwd: string, path: string | u
   if (blocked !== null) {
     throw new ToolError(
       "command_not_executable",
-      `${blocked} is not an executable file: make it one (chmod +x), or correct the agent's command`,
+      `${blocked} is not an executable file: make it one (chmod +x), or correct the command in the configuration`,
     );
   }
   throw new ToolError(
     "command_not_found",
-    `the command '${command}' was not found ${isPath ? `at ${candidates[0]}` : `in PATH (${path ?? "not set"})`}: install it, or correct the agent's command`,
+    `the command '${command}' was not found ${isPath ? `at ${candidates[0]}` : `in PATH (${path ?? "not set"})`}: install it, or correct the command in the configuration`,
   );
 };

@@ -4,12 +4,9 @@ import { type Claim, type ClaimRules, claimJob } from "@orchestrator/shared/stor
 import { nextDue } from "@orchestrator/shared/storage/next_due.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
 import { ActiveRun } from "./active_runs.ts";
-import { freeBytes } from "./disk_space.ts";
+import { freeBytes, MIN_FREE_BYTES } from "./disk_space.ts";
 import { logPathOf } from "./launcher.ts";
 import type { RunContext } from "./run_context.ts";
-
-/** Below this much free space nothing new is claimed: a run that fills the disk takes the others with it. */
-const MIN_FREE_BYTES = 256 * 1024 * 1024;
 
 /** The longest the timer sleeps, in ms: `available_at` is wall-clock time, and somebody may set the clock. */
 const LONGEST_TIMER_MS = 60_000;

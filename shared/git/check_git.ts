@@ -10,6 +10,8 @@ export interface GitVersion {
   minor: number;
 }
 
+const INSTALL = `install git ${OLDEST_GIT.major}.${OLDEST_GIT.minor} or newer`;
+
 const TIMEOUT_MS = 10_000;
 
 /**
@@ -20,18 +22,14 @@ const TIMEOUT_MS = 10_000;
 export const checkGit = async (git: Git, signal?: AbortSignal): Promise<GitVersion & { text: string }> => {
   const said = await git.ok(["--version"], { timeoutMs: TIMEOUT_MS, signal }).catch((error: unknown) => {
     if (!(error instanceof ToolError)) throw error;
-    throw new UnusableError(`git cannot be run: ${error.message}. Install git ${show(OLDEST_GIT)} or newer`, {
-      cause: error,
-    });
+    throw new UnusableError(`git cannot be run (${error.message})`, INSTALL, { cause: error });
   });
   const [, text = said.trim(), major, minor] = /(([0-9]+)\.([0-9]+)\S*)/.exec(said) ?? [];
   const version = { text, major: Number(major), minor: Number(minor) };
   if (isAtLeast(version, OLDEST_GIT)) return version;
-  throw new UnusableError(`git is version ${text}, needed is ${show(OLDEST_GIT)} or newer: install a newer one`);
+  throw new UnusableError(`git is version ${text}`, INSTALL);
 };
 
 /** False for a version that is not known. */
 export const isAtLeast = (version: GitVersion, wanted: GitVersion): boolean =>
   version.major > wanted.major || (version.major === wanted.major && version.minor >= wanted.minor);
-
-const show = ({ major, minor }: GitVersion): string => `${major}.${minor}`;

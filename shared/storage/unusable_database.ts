@@ -12,7 +12,8 @@ export const unusableDatabase = (error: unknown, url: string, instead = "name an
   if (!isFileUrl(url)) return isOfServer(error) ? unusableServer(error, url) : error;
   if (!isOfFile(error)) return error;
   const path = fileOfUrl(url);
-  return new UnusableError(`${path} ${whatIsWrong(path, error)}, or ${instead}`, { cause: error });
+  const [wrong, todo] = whatIsWrong(path, error);
+  return new UnusableError(`${path} ${wrong}`, `${todo}, or ${instead}`, { cause: error });
 };
 
 const isOfFile = (error: unknown): error is Error =>
@@ -23,27 +24,31 @@ const isOfServer = (error: unknown): error is Error => error instanceof LibsqlEr
 
 const unusableServer = (error: Error, url: string): UnusableError =>
   new UnusableError(
-    `the database ${url} cannot be used (${chainOf(error)}): is the server up, and ORCH_DB_AUTH_TOKEN one that it accepts?`,
+    `the database ${url} cannot be used (${chainOf(error)})`,
+    "is the server up, and ORCH_DB_AUTH_TOKEN one that it accepts?",
     { cause: error },
   );
 
-const whatIsWrong = (path: string, error: Error): string => {
-  if (isDirectory(path)) return "is a directory and no database: move it away";
+const whatIsWrong = (path: string, error: Error): [wrong: string, todo: string] => {
+  const { message } = error;
+  if (isDirectory(path)) return ["is a directory and no database", "move it away"];
   switch (primaryCodeOf(error)) {
     case "NOTADB":
-      return "is no database: move it away";
+      return ["is no database", "move it away"];
     case "ERROR":
-      return `is a database of another program (${error.message}): move it away`;
+      return [`is a database of another program (${message})`, "move it away"];
     case "CORRUPT":
-      return `is damaged (${error.message}): restore it from a backup`;
+      return [`is damaged (${message})`, "restore it from a backup"];
     case "READONLY":
     case "PERM":
-    case "CANTOPEN":
-      return `cannot be written by user ${process.getuid?.() ?? "unknown"} (${error.message}): give it and its folder to that user`;
+    case "CANTOPEN": {
+      const user = process.getuid?.() ?? "unknown";
+      return [`cannot be written by user ${user} (${message})`, "give it and its folder to that user"];
+    }
     case "FULL":
-      return "cannot be written, since the disk is full: make room";
+      return ["cannot be written, since the disk is full", "make room"];
     default:
-      return `cannot be used (${error.message}): look at the disk that it is on`;
+      return [`cannot be used (${message})`, "look at the disk that it is on"];
   }
 };
 

@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 const withCode = (code: string, message = "what the system said") => Object.assign(new Error(message), { code });
 
 test.each([
-  [new UnusableError("this folder, because"), 73, "this folder, because"],
+  [new UnusableError("this folder cannot be used", "move it"), 73, "this folder cannot be used: move it"],
   [new ListenError("address_in_use", "1:2 is in use"), 73, "1:2 is in use"],
   [withCode("scheduler_running", "another one: pid 7"), 75, "another one: pid 7"],
   [withCode("fenced_off", "a newer epoch"), 75, "a newer epoch"],

@@ -1,6 +1,6 @@
 import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { makeUsable, whyUnusable } from "@orchestrator/shared/usable_folder.ts";
+import { makeUsable, unusableFolder } from "@orchestrator/shared/usable_folder.ts";
 import { describe, expect, test } from "vitest";
 import { tempFolder } from "../helpers/temp_folder.ts";
 
@@ -50,13 +50,14 @@ test.each([
   ["EPERM", `cannot be written by user ${process.getuid!()} (EPERM): give it to that user, or name another path`],
 ])("%s is explained", async (code, text) => {
   const folder = await tempFolder();
-  expect(await whyUnusable("X", folder, Object.assign(new Error("no"), { code }))).toBe(`X: ${folder} ${text}`);
+  const { message } = await unusableFolder("X", folder, Object.assign(new Error("no"), { code }));
+  expect(message).toBe(`X: ${folder} ${text}`);
 });
 
 test.each(["ENOSPC", "EDQUOT"])("%s is a matter of space", async (code) => {
   const folder = await tempFolder();
   const error = Object.assign(new Error("no"), { code });
-  expect(await whyUnusable("X", folder, error)).toBe(
+  expect((await unusableFolder("X", folder, error)).message).toBe(
     `X: there is no space left for ${folder} (${code}): make room, or name another path`,
   );
 });

@@ -55,7 +55,8 @@ const folderCases: Case[] = [
   {
     name: "a database in a directory that may not be made",
     spoil: async () => ({ env: { ORCH_DB_URL: "file:/proc/orchestrator/o.db" } }),
-    says: () => /^ORCH_DB_URL: \/proc\/orchestrator cannot be used \(ENOENT: .*\): name another path$/,
+    says: () =>
+      /^ORCH_DB_URL: \/proc\/orchestrator cannot be used \(ENOENT: .*\): make it by hand, or name another path$/,
   },
 ];
 
@@ -152,7 +153,7 @@ const surroundingsCases: Case[] = [
   {
     name: "no git",
     spoil: async ({ folder }) => ({ env: { PATH: folder } }),
-    says: () => /^git cannot be run: git could not be started: not found in PATH .*\. Install git 2\.32 or newer$/,
+    says: () => /^git cannot be run \(git could not be started: not found in PATH .*\): install git 2\.32 or newer$/,
   },
   {
     name: "a git that is too old",
@@ -160,7 +161,7 @@ const surroundingsCases: Case[] = [
       await writeFile(join(folder, "git"), "#!/bin/sh\necho git version 2.20.1\n", { mode: 0o755 });
       return { env: { PATH: folder } };
     },
-    says: () => "git is version 2.20.1, needed is 2.32 or newer: install a newer one",
+    says: () => "git is version 2.20.1: install git 2.32 or newer",
   },
   {
     name: "an address that this machine does not have",

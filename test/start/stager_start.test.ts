@@ -28,7 +28,7 @@ const cases: [name: string, spoil: (place: Place) => Promise<Start>, says: (plac
   [
     "no git",
     async ({ folder }) => ({ env: { PATH: folder } }),
-    () => /^git cannot be run: .*\. Install git 2\.32 or newer$/,
+    () => /^git cannot be run \(.*\): install git 2\.32 or newer$/,
   ],
   [
     "an address that this machine does not have",
