@@ -13,10 +13,21 @@ import { workWithStager } from "./work_with_stager.ts";
 import { writeSurely } from "./write_surely.ts";
 
 /**
+ * Brings a run to its result, by an agent or by the stager. It calls `beginFinalizing` before its worker can be seen as gone.
+ */
+export type Work = (
+  context: RunContext,
+  run: ActiveRun,
+  log: RunLog,
+  beginFinalizing: () => Finalizing,
+) => Promise<RunResult>;
+
+/**
  * Works one claimed job from its launch to its settle. Never rejects: what goes wrong becomes the run's outcome, and what
  * nobody foresaw is logged and left to the reaper, which sees neither mark nor monitor any more.
+ * @param work what is done between the two.
  */
-export const monitorRun = async (context: RunContext, run: ActiveRun): Promise<void> => {
+export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work = workOnStage): Promise<void> => {
   const { activeRuns, liveness, log, points } = context;
   const { jobId, runId } = holdOf(run);
   try {
@@ -72,12 +83,7 @@ class FinalizerMark {
   }
 }
 
-const work = async (
-  context: RunContext,
-  run: ActiveRun,
-  log: RunLog,
-  beginFinalizing: () => Finalizing,
-): Promise<RunResult> => {
+const workOnStage: Work = async (context, run, log, beginFinalizing) => {
   const { job } = run.claim;
   const stage = findStage(context.config.pipeline, job.stage);
   if (!stage)
