@@ -1,16 +1,82 @@
 import type { Config } from "@orchestrator/shared/config/config.ts";
-import { findStage } from "@orchestrator/shared/pipeline.ts";
+import { findStage, type Stage } from "@orchestrator/shared/pipeline.ts";
 import type { NewTask } from "@orchestrator/shared/schemas/new_task.ts";
-import { insertTask } from "@orchestrator/shared/storage/insert_task.ts";
-import type { Storage } from "@orchestrator/shared/storage/storage.ts";
-import { enqueueStage } from "./enqueue_stage.ts";
+import { enqueueJobs } from "@orchestrator/shared/storage/enqueue_job.ts";
+import { gather } from "@orchestrator/shared/storage/gather.ts";
+import { type InsertTaskResult, insertTasks, type NewTaskRow } from "@orchestrator/shared/storage/insert_task.ts";
+import type { Storage, Tx } from "@orchestrator/shared/storage/storage.ts";
+import { jobOfStage } from "./enqueue_stage.ts";
 import type { CreateTaskResult } from "./scheduler_api.ts";
 
-/** Takes a work item in: the task, its first job (none where its first stage waits for approval) and the event, in one transaction. */
-export const createTask = async (
-  { storage, config }: { storage: Storage; config: Pick<Config, "repos" | "pipeline"> },
-  input: NewTask,
-): Promise<CreateTaskResult> => {
+/** A work item that may be taken in, and the stage in which it begins. */
+interface Accepted {
+  row: NewTaskRow;
+  stage: Stage;
+}
+
+/**
+ * Makes what takes work items in: each the task, its first job (none where its first stage waits for approval) and the
+ * events, in one transaction, which all that come at the same time share.
+ */
+export const taskCreator = ({
+  storage,
+  config,
+}: {
+  storage: Storage;
+  config: Pick<Config, "repos" | "pipeline">;
+}): ((input: NewTask) => Promise<CreateTaskResult>) => {
+  const write = gather(storage, insertAll);
+  return async (input) => {
+    const judged = judge(input, config);
+    if (judged.kind !== "accepted") return judged;
+    const { row } = judged.accepted;
+    const inserted = await write(judged.accepted);
+    switch (inserted.kind) {
+      case "inserted":
+        return { kind: "created", task: inserted.task };
+      case "work_item_exists":
+        return { kind: "work_item_exists", detail: `there is a task for ${row.workItemId} already` };
+      case "branch_taken":
+        return {
+          kind: "branch_taken",
+          detail: `the branch ${row.branch} of ${row.repo} belongs to ${inserted.by}, which is not finished`,
+        };
+    }
+  };
+};
+
+const insertAll = async (tx: Tx, accepted: readonly Accepted[]): Promise<InsertTaskResult[]> => {
+  const results = await insertTasks(
+    tx,
+    accepted.map(({ row }) => row),
+  );
+  const made = results.flatMap((result, index) =>
+    result.kind === "inserted" ? [{ task: result.task, stage: accepted[index]!.stage }] : [],
+  );
+  await tx.eventOfEach(
+    "created",
+    made.map(({ task: { id, stage, repo, branch } }) => ({ taskId: id, detail: { stage, repo, branch } })),
+  );
+  const waiting = made.filter(({ task }) => task.status === "waiting");
+  await tx.eventOfEach(
+    "waiting",
+    waiting.map(({ task: { id, stage } }) => ({ taskId: id, detail: { stage } })),
+  );
+  const active = made.filter(({ task }) => task.status === "active");
+  await enqueueJobs(
+    tx,
+    active.map(({ task, stage }) => jobOfStage(tx, task, stage, null)),
+  );
+  return results;
+};
+
+type Judged =
+  | { kind: "accepted"; accepted: Accepted }
+  | { kind: "unknown_repo"; detail: string }
+  | Extract<CreateTaskResult, { kind: "invalid" }>;
+
+/** What needs the configuration to be judged, but not the database. */
+const judge = (input: NewTask, config: Pick<Config, "repos" | "pipeline">): Judged => {
   const repo = Object.hasOwn(config.repos, input.repo) ? config.repos[input.repo] : undefined;
   if (!repo) {
     const known = Object.keys(config.repos).join(", ") || "none";
@@ -31,34 +97,9 @@ export const createTask = async (
     const message = `must not be the base branch (${baseBranch}) nor the repository's default branch (${repo.baseBranch})`;
     return { kind: "invalid", errors: [{ path: "branch", message }] };
   }
-
-  return storage.write(async (tx) => {
-    const inserted = await insertTask(tx, {
-      workItemId: input.workItemId,
-      title: input.title,
-      description: input.description,
-      repo: input.repo,
-      branch,
-      baseBranch,
-      priority: input.priority,
-      stage: stage.name,
-      status: stage.approval ? "waiting" : "active",
-    });
-    switch (inserted.kind) {
-      case "work_item_exists":
-        return { kind: "work_item_exists", detail: `there is a task for ${input.workItemId} already` };
-      case "branch_taken":
-        return {
-          kind: "branch_taken",
-          detail: `the branch ${branch} of ${input.repo} belongs to ${inserted.by}, which is not finished`,
-        };
-      case "inserted": {
-        const { task } = inserted;
-        await tx.event("created", { taskId: task.id }, { stage: task.stage, repo: task.repo, branch: task.branch });
-        if (task.status === "waiting") await tx.event("waiting", { taskId: task.id }, { stage: task.stage });
-        else await enqueueStage(tx, task, stage, null);
-        return { kind: "created", task };
-      }
-    }
-  });
+  const row: NewTaskRow = {
+    ...{ workItemId: input.workItemId, title: input.title, description: input.description, priority: input.priority },
+    ...{ repo: input.repo, branch, baseBranch, stage: stage.name, status: stage.approval ? "waiting" : "active" },
+  };
+  return { kind: "accepted", accepted: { row, stage } };
 };

@@ -1,25 +1,25 @@
 import type { Stage } from "@orchestrator/shared/pipeline.ts";
 import type { Job, Task } from "@orchestrator/shared/schemas/rows.ts";
-import { enqueueJob } from "@orchestrator/shared/storage/enqueue_job.ts";
+import { enqueueJob, type NewJobRow } from "@orchestrator/shared/storage/enqueue_job.ts";
 import type { Tx } from "@orchestrator/shared/storage/storage.ts";
 import { composeTaskContent } from "./task_content.ts";
 
+type JobsTask = Pick<Task, "id" | "workItemId" | "title" | "description" | "priority">;
+
 /**
- * Puts the fresh job of a stage into the queue, due at once.
+ * The fresh job of a stage, due at once.
  * @param why why the task is in this stage again, for the prompt; null where it came the ordinary way.
  */
-export const enqueueStage = (
-  tx: Tx,
-  task: Pick<Task, "id" | "workItemId" | "title" | "description" | "priority">,
-  stage: Stage,
-  why: string | null,
-): Promise<Job> =>
-  enqueueJob(tx, {
-    taskId: task.id,
-    stage: stage.name,
-    agent: stage.agent,
-    priority: task.priority,
-    taskContent: composeTaskContent(task, why),
-    maxAttempts: stage.maxAttempts,
-    availableAt: tx.now,
-  });
+export const jobOfStage = (tx: Pick<Tx, "now">, task: JobsTask, stage: Stage, why: string | null): NewJobRow => ({
+  taskId: task.id,
+  stage: stage.name,
+  agent: stage.agent,
+  priority: task.priority,
+  taskContent: composeTaskContent(task, why),
+  maxAttempts: stage.maxAttempts,
+  availableAt: tx.now,
+});
+
+/** Puts the fresh job of a stage into the queue. */
+export const enqueueStage = (tx: Tx, task: JobsTask, stage: Stage, why: string | null): Promise<Job> =>
+  enqueueJob(tx, jobOfStage(tx, task, stage, why));

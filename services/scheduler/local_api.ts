@@ -3,7 +3,7 @@ import { findTask, listTasks } from "@orchestrator/shared/storage/read_tasks.ts"
 import type { Holder } from "@orchestrator/shared/storage/take_lease.ts";
 import { approveTask } from "./approve_task.ts";
 import { cancelTask } from "./cancel_task.ts";
-import { createTask } from "./create_task.ts";
+import { taskCreator } from "./create_task.ts";
 import { EventFeed } from "./event_feed.ts";
 import type { SchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { openLog } from "./open_log.ts";
@@ -31,7 +31,7 @@ export const createLocalApi = (context: ApiContext, { holder, metrics, readiness
   const view = () => queueView(context, { holder, startedAt: holder.since });
   const deps = { ...context, pipeline: context.config.pipeline };
   return {
-    createTask: (input) => createTask(context, input),
+    createTask: taskCreator(context),
     listTasks: async ({ status, stage, ...query }) => {
       const { rows, nextCursor } = await page(query, (range) => listTasks(storage, { status, stage, ...range }));
       return { tasks: rows, nextCursor };

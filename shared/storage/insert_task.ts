@@ -1,4 +1,5 @@
 import type { Task } from "../schemas/rows.ts";
+import { insertRows } from "./insert_rows.ts";
 import type { Tx } from "./storage.ts";
 
 export type NewTaskRow = Pick<
@@ -13,30 +14,52 @@ type Refusal =
   /** Another unfinished task works on that branch. */
   | { kind: "branch_taken"; by: string };
 
-/** Writes a new task, unless the unique indexes stand in its way. */
+/**
+ * Writes new tasks, but those that the unique indexes refuse: because of what is stored, or of one before it in the list.
+ * @returns what became of each, in order.
+ */
+export const insertTasks = async (tx: Tx, tasks: readonly NewTaskRow[]): Promise<InsertTaskResult[]> => {
+  const rows = tasks.map((task) => ({
+    work_item_id: task.workItemId,
+    title: task.title,
+    description: task.description,
+    repo: task.repo,
+    branch: task.branch,
+    base_branch: task.baseBranch,
+    stage: task.stage,
+    status: task.status,
+    priority: task.priority,
+    created_at: tx.now,
+    updated_at: tx.now,
+  }));
+  const options = { returning: "work_item_id, repo, branch", skipRefused: true };
+  const inserted = await insertRows<Pick<Task, "id" | "workItemId" | "repo" | "branch">>(tx, "tasks", rows, options);
+  const ids = new Map(inserted.map((row) => [nameOf(row), row.id]));
+  const results: InsertTaskResult[] = [];
+  for (const task of tasks) {
+    const id = ids.get(nameOf(task));
+    // Of two that are alike the first was inserted.
+    ids.delete(nameOf(task));
+    if (id === undefined) results.push(await whyRefused(tx, task));
+    else results.push({ kind: "inserted", task: newTask(tx, id, task) });
+  }
+  return results;
+};
+
+/** Writes one new task, unless a unique index refuses it. */
 export const insertTask = async (tx: Tx, task: NewTaskRow): Promise<InsertTaskResult> => {
-  const id = await tx.insert(
-    `INSERT INTO tasks (work_item_id, title, description, repo, branch, base_branch, stage, status, priority, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-    [
-      task.workItemId,
-      task.title,
-      task.description,
-      task.repo,
-      task.branch,
-      task.baseBranch,
-      task.stage,
-      task.status,
-      task.priority,
-      tx.now,
-      tx.now,
-    ],
-  );
-  if (id === null) return whyRefused(tx, task);
+  const [result] = await insertTasks(tx, [task]);
+  return result!;
+};
+
+const nameOf = ({ workItemId, repo, branch }: Pick<Task, "workItemId" | "repo" | "branch">): string =>
+  JSON.stringify([workItemId, repo, branch]);
+
+const newTask = (tx: Tx, id: number, task: NewTaskRow): Task => {
   tx.taskMoved(null, { stage: task.stage, status: task.status });
   const { now } = tx;
   const fresh = { head: null, returns: 0, leaseRunId: null, blockedReason: null, createdAt: now, updatedAt: now };
-  return { kind: "inserted", task: { ...task, id, ...fresh } };
+  return { ...task, id, ...fresh };
 };
 
 /** Read in the transaction in which the row was refused. */

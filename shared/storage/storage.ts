@@ -3,6 +3,7 @@ import { type Clock, isoTime } from "../clock.ts";
 import type { EventKind, JobStatus, Outcome } from "../domain.ts";
 import type { EventDetail, Run, TaskEvent } from "../schemas/rows.ts";
 import { type Connection, isBusy, type Row, type SqlTransaction, type SqlValue } from "./connection.ts";
+import { insertRows } from "./insert_rows.ts";
 import { type Move, Tally, type TaskPlace } from "./tally.ts";
 
 /** Another scheduler has taken over: nothing more may be written, pushed or started by this one. */
@@ -97,11 +98,7 @@ export class Tx {
   }
 
   /** Appends to the history. */
-  async event(
-    kind: EventKind,
-    about: { taskId: number | null; jobId?: number | null; runId?: number | null },
-    detail: EventDetail = {},
-  ): Promise<void> {
+  async event(kind: EventKind, about: EventSubject, detail: EventDetail = {}): Promise<void> {
     const jobId = about.jobId ?? null;
     const runId = about.runId ?? null;
     const id = await this.insert(
@@ -110,6 +107,23 @@ export class Tx {
     );
     this.events.push({ id: id!, taskId: about.taskId, jobId, runId, at: this.#now, kind, detail });
   }
+
+  /** Appends several events of one kind to the history at once. */
+  async eventOfEach(kind: EventKind, entries: readonly { taskId: number; detail: EventDetail }[]): Promise<void> {
+    const at = this.#now;
+    const rows = entries.map(({ taskId, detail }) => ({ task_id: taskId, at, kind, detail: JSON.stringify(detail) }));
+    const ids = await insertRows(this, "task_events", rows);
+    for (const [index, { taskId, detail }] of entries.entries()) {
+      this.events.push({ id: ids[index]!.id, taskId, jobId: null, runId: null, at, kind, detail });
+    }
+  }
+}
+
+/** What an event is about; the task is null for what befalls the queue itself. */
+export interface EventSubject {
+  taskId: number | null;
+  jobId?: number | null;
+  runId?: number | null;
 }
 
 /** A write that waits for its turn. */
