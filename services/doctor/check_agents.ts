@@ -35,10 +35,7 @@ const notConfigured = ({ configPath }: Config, name: string): Finding =>
   fail(`agent ${name}`, "no program is configured for it", `set agents.${name} or agents.default in ${configPath}`);
 
 /** The agents that the pipeline's stages are worked by, without what the staging runner works. */
-const agentsOf = ({
-  pipeline,
-  stagingRunnerEnabled,
-}: Pick<Config, "pipeline" | "stagingRunnerEnabled">): string[] => [
+const agentsOf = ({ pipeline, stagingRunnerEnabled }: Pick<Config, "pipeline" | "stagingRunnerEnabled">): string[] => [
   ...new Set(
     pipeline.stages
       .filter(({ name, agent }) => !(stagingRunnerEnabled && name === STAGING_STAGE && agent === STAGING_AGENT))

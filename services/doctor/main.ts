@@ -29,7 +29,7 @@ const show = (findings: readonly Finding[]): void => {
   }
 };
 const end = (exitCode: number): never => {
-  const answer = asJson ? JSON.stringify({ ok: exitCode === EXIT.ok, findings: shown }, null, 2) : showSum(shown);
+  const answer = asJson ? JSON.stringify({ ok: exitCode === EXIT.ok, findings: shown }) : showSum(shown);
   process.stdout.write(`${answer}\n`);
   process.exit(exitCode);
 };
@@ -49,7 +49,10 @@ if (loaded.kind === "invalid") {
   const git = createGit({ instanceId: "", parentEnv: config.parentEnv, networkConfig: config.gitNetworkConfig });
   // All run at once; each is shown when those before it have been.
   const context = { config, git, clock: systemClock, signal: stopping.signal, timeoutsMs: TIMEOUTS_MS };
-  for (const findings of startChecks(context)) show(await findings);
-  if (stopping.signal.aborted) process.exit(130);
+  for (const started of startChecks(context)) {
+    const findings = await started;
+    if (stopping.signal.aborted) process.exit(130);
+    show(findings);
+  }
   end(shown.some(({ level }) => level === "fail") ? EXIT.failure : EXIT.ok);
 }
