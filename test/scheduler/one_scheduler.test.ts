@@ -50,7 +50,9 @@ test("in standby a scheduler is alive and not ready, and takes over when the fir
   const first = await startSchedulerProcess(site);
   await first.ready;
   const standby = await startSchedulerProcess(site, { ORCH_STANDBY: "true" });
-  await expect.poll(() => standby.lines.find((line) => String(line.msg).startsWith("in standby"))).toBeDefined();
+  await expect
+    .poll(() => standby.lines.find((line) => String(line.msg).startsWith("in standby")), { timeout: 20_000 })
+    .toBeDefined();
   const port = standby.lines.find((line) => line.msg === "listening")?.port;
   const statusOf = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).status;
   expect([await statusOf("/healthz"), await statusOf("/readyz"), await statusOf("/tasks")]).toEqual([200, 503, 503]);

@@ -10,6 +10,7 @@ import { ActiveRun, ActiveRuns } from "../../../services/scheduler/active_runs.t
 import { createSchedulerApp } from "../../../services/scheduler/app.ts";
 import { createReaperCounters, createStagingCounters } from "../../../services/scheduler/counters.ts";
 import { FinalizerLiveness } from "../../../services/scheduler/finalizer_liveness.ts";
+import { kernelTenure } from "../../../services/scheduler/lease_keeper.ts";
 import { createLocalApi } from "../../../services/scheduler/local_api.ts";
 import { createSchedulerMetrics } from "../../../services/scheduler/metrics/scheduler_metrics.ts";
 import { RunLogs } from "../../../services/scheduler/run_logs.ts";
@@ -56,6 +57,7 @@ export const openSite = async (
   const context = {
     storage,
     instanceId,
+    tenure: kernelTenure,
     clock,
     config,
     activeRuns: new ActiveRuns(),
