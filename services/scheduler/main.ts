@@ -4,11 +4,16 @@ import { EXIT, exitCodeOf, explain } from "@orchestrator/shared/exit.ts";
 import { createPoints } from "@orchestrator/shared/fault_points.ts";
 import { createFront } from "@orchestrator/shared/http/front.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
+import { makeTokens } from "@orchestrator/shared/make_tokens.ts";
 import { onSignals, serve } from "@orchestrator/shared/serve.ts";
 import { createSchedulerApp } from "./app.ts";
 import { startScheduler } from "./scheduler.ts";
 import { whyNotListening } from "./scheduler_lock.ts";
 
+const madeTokens = await makeTokens(process.env, process.cwd()).catch((error: unknown) => {
+  process.stderr.write(`${explain(error)}\n`);
+  return process.exit(exitCodeOf(error));
+});
 const loaded = loadConfig(process.env, { service: "scheduler" });
 if (loaded.kind === "invalid") {
   for (const fault of loaded.faults) process.stderr.write(`${fault}\n`);
@@ -17,6 +22,7 @@ if (loaded.kind === "invalid") {
 const { config } = loaded;
 const secrets = [config.apiToken, config.stagerToken, config.dbAuthToken].filter((secret) => secret !== null);
 const log = createLog({ level: config.logLevel, service: "scheduler", secrets });
+for (const path of madeTokens) log.info({ path }, "made a token");
 for (const warning of loaded.warnings) log.warn(warning);
 
 // What has been started, for `stop` to go through in reverse. Before there is anything, a signal just ends the process:

@@ -7,6 +7,7 @@ import { type EnvironmentConfig, readEnvironment } from "./environment.ts";
 import { isLoopback } from "./loopback.ts";
 import { toPipeline } from "./pipeline_config.ts";
 import { toAgents, toLimits, toNotify, toRepos } from "./sections.ts";
+import { readTokenFiles } from "./token_files.ts";
 import { type Environment, Variables } from "./variables.ts";
 
 export interface LoadOptions {
@@ -25,11 +26,15 @@ type Settings = Omit<EnvironmentConfig, "maxConcurrentJobs">;
 
 /**
  * Reads the configuration from the environment given and from the config file that it names. What the environment sets wins
- * over the file. Nothing is written, and nothing is read but the one file.
+ * over the file. Nothing is written, and nothing is read but that file and the tokens' own.
  */
 export const loadConfig = (env: Environment, options?: LoadOptions): LoadedConfig => {
   const { cwd = process.cwd(), service = "scheduler" } = options ?? {};
-  const variables = new Variables(env);
+  const tokenFiles = readTokenFiles(env, cwd, service);
+  const variables = new Variables({ ...env, ...tokenFiles.tokens });
+  for (const { name, text } of tokenFiles.faults) variables.fault(name, text);
+  // Acted on before, since the tokens are to be there by now.
+  variables.flag("ORCH_MAKE_TOKENS", false);
   const { maxConcurrentJobs, ...settings } = readEnvironment(variables, env, cwd);
   if (service === "scheduler") checkStagerUrl(settings, variables);
   checkAccess(settings, service, variables);
