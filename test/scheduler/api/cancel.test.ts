@@ -1,14 +1,6 @@
-import { mkdir } from "node:fs/promises";
-import { noPoints } from "@orchestrator/shared/points.ts";
 import type { Job, Run } from "@orchestrator/shared/schemas/rows.ts";
 import { expect, test } from "vitest";
-import type { ActiveRun } from "../../../services/scheduler/active_runs.ts";
-import { Dispatcher } from "../../../services/scheduler/dispatcher.ts";
-import type { RunContext } from "../../../services/scheduler/run_context.ts";
-import { SystemicFaults } from "../../../services/scheduler/systemic_faults.ts";
 import { databaseHash } from "../../helpers/database_hash.ts";
-import { deferred } from "../../helpers/deferred.ts";
-import { captureLog } from "../../shared/http/harness.ts";
 import { openSite, PASSED } from "./site.ts";
 
 const CANCELLED = "a person cancelled the task";
@@ -106,44 +98,4 @@ test("of a cancel and a settle at the same time one comes first, and the other c
     expect(jobs.map((job) => job.status)).toEqual(cancelCameFirst ? ["cancelled"] : ["done", "cancelled"]);
     expect(task.stage).toBe(cancelCameFirst ? "analysis" : "architecture");
   }
-});
-
-test("a run whose claim is committed together with the cancel is ended too", async () => {
-  const site = await openSite();
-  const { context, config, storage } = site;
-  for (const folder of [config.dataDir, config.workspacesDir, config.reposDir])
-    await mkdir(folder, { recursive: true });
-  // Both wait for one transaction that is held open, and so share the next one.
-  const held = deferred();
-  const claimWaits = deferred();
-  const begun: ActiveRun[] = [];
-  const watched = new Proxy(storage, {
-    get: (target, name) => {
-      const value = Reflect.get(target, name, target);
-      if (typeof value !== "function") return value;
-      return (...args: unknown[]) => {
-        const result = value.apply(target, args);
-        if (name === "write") claimWaits.resolve();
-        return result;
-      };
-    },
-  });
-  const { log } = captureLog();
-  const faults = new SystemicFaults({ ...context, log });
-  const dispatcher = new Dispatcher(
-    { ...context, log, faults, storage: watched, points: noPoints, onFencedOff: () => {} } as unknown as RunContext,
-    async (run) => void begun.push(run),
-  );
-  const { id } = await site.create("ORCH-1");
-  const holder = storage.write(() => held.promise);
-  dispatcher.start();
-  await claimWaits.promise;
-  const cancelled = site.api.cancelTask({ id }, {});
-  held.resolve();
-  await Promise.all([holder, cancelled]);
-
-  expect(begun).toHaveLength(1);
-  expect(begun[0]!.endReason?.outcome).toBe("cancelled");
-  expect((await site.history(id)).runs).toMatchObject([{ outcome: "cancelled" }]);
-  await dispatcher.stop();
 });

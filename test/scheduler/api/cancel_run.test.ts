@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import { findMarked } from "@orchestrator/shared/process/end_processes.ts";
+import { Storage } from "@orchestrator/shared/storage/storage.ts";
 import { expect, test } from "vitest";
 import type { Scheduler } from "../../../services/scheduler/scheduler.ts";
+import { deferred } from "../../helpers/deferred.ts";
 import { git } from "../../helpers/git.ts";
 import { HeldPoints } from "../../helpers/held_points.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
@@ -56,4 +58,32 @@ test("a run that is cancelled during its launch starts no agent", async () => {
   expect(runs).toMatchObject([{ outcome: "cancelled", pid: null }]);
   expect(events.map(({ kind }) => kind)).toEqual(["created", "claimed", "cancelled"]);
   expect(points.reached).not.toContain("spawn.before");
+});
+
+test("a run whose claim is committed together with the cancel is ended too", async () => {
+  const site = await makeSite();
+  const points = new HeldPoints();
+  const held = points.hold("claim.before");
+  const scheduler = await startTestScheduler(site, { points });
+  const { storage, activeRuns } = scheduler.context;
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  await held.arrived;
+  // Claim and cancel both wait for a transaction that is held open, and so share the next one.
+  const open = deferred();
+  const holder = storage.write(() => open.promise);
+  const claimWaits = deferred();
+  storage.write = (work) => {
+    const written = Storage.prototype.write.call(storage, work) as ReturnType<typeof storage.write<never>>;
+    claimWaits.resolve();
+    return written;
+  };
+  held.release();
+  await claimWaits.promise;
+  const cancelled = scheduler.api.cancelTask({ id: 1 }, {});
+  open.resolve();
+  await Promise.all([holder, cancelled]);
+  expect(activeRuns.get(1)?.endReason?.outcome).toBe("cancelled");
+  await activeRuns.whenIdle();
+  expect(points.reached).not.toContain("spawn.before");
+  expect((await scheduler.api.findTask({ id: 1 }))!.runs).toMatchObject([{ outcome: "cancelled", pid: null }]);
 });

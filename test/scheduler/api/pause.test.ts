@@ -1,16 +1,13 @@
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { noPoints } from "@orchestrator/shared/points.ts";
 import type { QueueView } from "@orchestrator/shared/schemas/queue.ts";
+import { Storage } from "@orchestrator/shared/storage/storage.ts";
 import { describe, expect, test } from "vitest";
-import { Dispatcher } from "../../../services/scheduler/dispatcher.ts";
-import type { RunContext } from "../../../services/scheduler/run_context.ts";
-import { SystemicFaults } from "../../../services/scheduler/systemic_faults.ts";
 import { databaseHash } from "../../helpers/database_hash.ts";
 import { deferred } from "../../helpers/deferred.ts";
 import { FakeClock } from "../../helpers/fake_clock.ts";
+import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
 import { tempFolder } from "../../helpers/temp_folder.ts";
-import { captureLog, problemOf } from "../../shared/http/harness.ts";
+import { problemOf } from "../../shared/http/harness.ts";
 import { openSite, type Site } from "./site.ts";
 
 const pausedOf = async (answer: Response): Promise<QueueView["paused"]> => {
@@ -146,22 +143,22 @@ describe("resuming", () => {
   });
 
   test("wakes the dispatcher", async () => {
-    const site = await openSite();
-    const { context, config } = site;
-    for (const folder of [config.dataDir, config.workspacesDir, config.reposDir])
-      await mkdir(folder, { recursive: true });
-    const begun = deferred<string>();
-    const { log } = captureLog();
-    const dispatcher = new Dispatcher(
-      { ...context, log, faults: new SystemicFaults({ ...context, log }), points: noPoints } as unknown as RunContext,
-      async (run) => begun.resolve(run.claim.task.workItemId),
-    );
-    await site.post("/queue/pause");
-    dispatcher.start();
-    await site.create("ORCH-1");
-    await site.post("/queue/resume");
-    expect(await begun.promise).toBe("ORCH-1");
-    await dispatcher.stop();
+    const scheduler = await startTestScheduler(await makeSite());
+    const { storage } = scheduler.context;
+    await scheduler.api.pauseQueue({});
+    const looked = deferred();
+    storage.write = async (work) => {
+      const result = await Storage.prototype.write.call(storage, work);
+      // Only the dispatcher's look for work comes to nothing at all.
+      if (result === null) looked.resolve();
+      return result as never;
+    };
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    await looked.promise;
+    await scheduler.api.resumeQueue({});
+    const { events } = await taskWhen(scheduler, "ORCH-1", (task) => task.runs.length > 0);
+    expect(events.map(({ kind }) => kind).slice(0, 2)).toEqual(["created", "claimed"]);
+    expect((await scheduler.api.cancelTask({ id: 1 }, {})).kind).toBe("ok");
   });
 });
 
