@@ -1,9 +1,7 @@
 import { join } from "node:path";
 import type { QueueView } from "@orchestrator/shared/schemas/queue.ts";
-import { Storage } from "@orchestrator/shared/storage/storage.ts";
 import { describe, expect, test } from "vitest";
 import { databaseHash } from "../../helpers/database_hash.ts";
-import { deferred } from "../../helpers/deferred.ts";
 import { FakeClock } from "../../helpers/fake_clock.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
 import { tempFolder } from "../../helpers/temp_folder.ts";
@@ -142,19 +140,20 @@ describe("resuming", () => {
     expect(await pausedOf(await site.post("/queue/resume", { agent: "gone", repo: "gone" }))).toEqual([]);
   });
 
-  test("wakes the dispatcher", async () => {
+  test("says that the queue has moved, which wakes the dispatcher; pausing does not", async () => {
+    const site = await openSite();
+    const moved: boolean[] = [];
+    site.storage.onCommitted(({ queueMoved }) => moved.push(queueMoved));
+    await site.post("/queue/pause", { agent: "analyst" });
+    await site.post("/queue/resume", { agent: "developer" });
+    await site.post("/queue/resume");
+    expect(moved).toEqual([false, false, true]);
+  });
+
+  test("lets the dispatcher claim", async () => {
     const scheduler = await startTestScheduler(await makeSite());
-    const { storage } = scheduler.context;
     await scheduler.api.pauseQueue({});
-    const looked = deferred();
-    storage.write = async (work) => {
-      const result = await Storage.prototype.write.call(storage, work);
-      // Only the dispatcher's look for work comes to nothing at all.
-      if (result === null) looked.resolve();
-      return result as never;
-    };
     await postTask(scheduler, { workItemId: "ORCH-1" });
-    await looked.promise;
     await scheduler.api.resumeQueue({});
     const { events } = await taskWhen(scheduler, "ORCH-1", (task) => task.runs.length > 0);
     expect(events.map(({ kind }) => kind).slice(0, 2)).toEqual(["created", "claimed"]);
