@@ -29,6 +29,7 @@ export const initial: readonly string[] = [
     WHERE status IN (${list(UNFINISHED_TASK_STATUSES)})`,
   `CREATE INDEX tasks_by_status ON tasks (status, id)`,
   `CREATE INDEX tasks_by_stage ON tasks (stage, id)`,
+  `CREATE INDEX tasks_by_stage_and_status ON tasks (stage, status, id)`,
 
   `CREATE TABLE jobs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
