@@ -1,12 +1,12 @@
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
+import { secretsOf } from "@orchestrator/shared/config/secrets.ts";
 import { EXIT } from "@orchestrator/shared/exit.ts";
 import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import { createTextRedactor } from "@orchestrator/shared/redact.ts";
 import { onSignals } from "@orchestrator/shared/serve.ts";
 import { startChecks, TIMEOUTS_MS } from "./checks.ts";
 import { type Finding, fail, ok, oneLine, showFinding, showSum, warn } from "./finding.ts";
-import { secretsOf } from "./secrets.ts";
 
 // Looks at everything the services need and says what it found: `npm run doctor`, with `-- --json` for programs. Exit code 0
 // where nothing failed, 1 otherwise, 78 for a configuration with which no service would start.
@@ -21,7 +21,9 @@ const asJson = args.includes("--json");
 const loaded = loadConfig(process.env, { service: "scheduler" });
 const redact = createTextRedactor(loaded.kind === "ok" ? secretsOf(loaded.config) : []);
 const shown: Finding[] = [];
+const stopping = new AbortController();
 const show = (findings: readonly Finding[]): void => {
+  if (stopping.signal.aborted) return;
   for (const { check, level, found, todo } of findings) {
     const clean = { check, level, found: oneLine(redact(found)), todo: todo === null ? null : oneLine(redact(todo)) };
     shown.push(clean);
@@ -39,7 +41,6 @@ if (loaded.kind === "invalid") {
   end(EXIT.config);
 } else {
   const { config, warnings } = loaded;
-  const stopping = new AbortController();
   onSignals(() => stopping.abort(new Error("interrupted")));
   const count = (record: object): number => Object.keys(record).length;
   show([
@@ -49,10 +50,8 @@ if (loaded.kind === "invalid") {
   const git = createGit({ instanceId: "", parentEnv: config.parentEnv, networkConfig: config.gitNetworkConfig });
   // All run at once; each is shown when those before it have been.
   const context = { config, git, clock: systemClock, signal: stopping.signal, timeoutsMs: TIMEOUTS_MS };
-  for (const started of startChecks(context)) {
-    const findings = await started;
-    if (stopping.signal.aborted) process.exit(130);
-    show(findings);
-  }
+  const started = startChecks(context);
+  for (const findings of started) show(await findings);
+  if (stopping.signal.aborted) process.exit(130);
   end(shown.some(({ level }) => level === "fail") ? EXIT.failure : EXIT.ok);
 }

@@ -1,5 +1,6 @@
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
+import { secretsOf } from "@orchestrator/shared/config/secrets.ts";
 import { EXIT, exitCodeOf, explain } from "@orchestrator/shared/exit.ts";
 import { createPoints } from "@orchestrator/shared/fault_points.ts";
 import { createFront } from "@orchestrator/shared/http/front.ts";
@@ -7,6 +8,7 @@ import { createLog } from "@orchestrator/shared/log.ts";
 import { makeTokens } from "@orchestrator/shared/make_tokens.ts";
 import { onSignals, serve } from "@orchestrator/shared/serve.ts";
 import { createSchedulerApp } from "./app.ts";
+import { firstStart } from "./first_start.ts";
 import { startScheduler } from "./scheduler.ts";
 import { whyNotListening } from "./scheduler_lock.ts";
 
@@ -20,8 +22,7 @@ if (loaded.kind === "invalid") {
   process.exit(EXIT.config);
 }
 const { config } = loaded;
-const secrets = [config.apiToken, config.stagerToken, config.dbAuthToken].filter((secret) => secret !== null);
-const log = createLog({ level: config.logLevel, service: "scheduler", secrets });
+const log = createLog({ level: config.logLevel, service: "scheduler", secrets: secretsOf(config) });
 for (const path of madeTokens) log.info({ path }, "made a token");
 for (const warning of loaded.warnings) log.warn(warning);
 
@@ -74,6 +75,13 @@ const scheduler = await startScheduler({
 stops.push(() => scheduler.stop(drainMs));
 // While it stops, nobody is let in any more.
 stops.push(() => server.close());
-front.open(createSchedulerApp({ api: scheduler.api, config, log, clock: systemClock, stopping: stopping.signal }));
+const first = firstStart(config);
+front.open(
+  createSchedulerApp({
+    ...{ api: scheduler.api, config, log, clock: systemClock, stopping: stopping.signal },
+    firstStart: first,
+  }),
+);
 
 log.info({ host: config.host, port: server.port, database: config.dbUrl, config: config.configPath }, "ready");
+if (first !== null) log.info(first.line);

@@ -21,6 +21,7 @@ import { challenge, kernelTenure, LeaseKeeper } from "./lease_keeper.ts";
 import { createLocalApi } from "./local_api.ts";
 import { createSchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { monitorRun } from "./monitor.ts";
+import { createNotifier } from "./notifier.ts";
 import { isStagingStep } from "./orphans.ts";
 import { Reaper } from "./reaper.ts";
 import { requeueRunningJobs } from "./requeue_running_jobs.ts";
@@ -99,9 +100,12 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     stagingCounters: createStagingCounters(),
   };
   const metrics = createSchedulerMetrics(context);
+  const notifier = createNotifier(context);
   const reaper = new Reaper(context);
   const dispatcher = new Dispatcher(context, (run) => monitorRun(context, run));
 
+  // Before the jobs that an earlier scheduler left are settled: some of them need a person now.
+  notifier?.start();
   await endLeftovers(context);
   await points.reach("start.leftovers_ended");
   const requeued = await requeueRunningJobs({ ...context, pipeline: config.pipeline });
@@ -118,9 +122,11 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     context,
     reaper,
     stop: async (drainMs = config.drainMs) => {
+      const drainedAtMs = clock.monotonicMs() + drainMs;
       await dispatcher.stop();
       await endRuns(context, drainMs);
       await reaper.stop();
+      await notifier?.stop(Math.max(0, drainedAtMs - clock.monotonicMs()));
       await tenure.stop();
       await storage.close();
       lock?.release();

@@ -1,5 +1,6 @@
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
+import { secretsOf } from "@orchestrator/shared/config/secrets.ts";
 import { EXIT, exitCodeOf, explain } from "@orchestrator/shared/exit.ts";
 import { createPoints } from "@orchestrator/shared/fault_points.ts";
 import { checkGit } from "@orchestrator/shared/git/check_git.ts";
@@ -23,8 +24,7 @@ if (loaded.kind === "invalid") {
 }
 const { config } = loaded;
 const clock = systemClock;
-const secrets = [config.apiToken, config.stagerToken, config.dbAuthToken].filter((secret) => secret !== null);
-const log = createLog({ level: config.logLevel, service: "stager", secrets });
+const log = createLog({ level: config.logLevel, service: "stager", secrets: secretsOf(config) });
 for (const warning of loaded.warnings) log.warn(warning);
 
 const fail = (error: unknown): never => {
