@@ -6,6 +6,7 @@ import type { HttpEnv } from "@orchestrator/shared/http/env.ts";
 import { openapiRoute } from "@orchestrator/shared/http/openapi_route.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import type { Hono } from "hono";
+import type { FirstStart } from "./first_start.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { jobRoutes } from "./routes/jobs.ts";
@@ -42,6 +43,8 @@ export interface SchedulerAppOptions {
   stopping: AbortSignal;
   /** How long an event stream is silent at most, in ms. Default 15 s. */
   heartbeatMs?: number;
+  /** What `GET /` says where nothing is configured yet. */
+  firstStart?: FirstStart | null;
 }
 
 /** The scheduler's HTTP API as a web-standard app: serve its `fetch`. */
@@ -52,10 +55,14 @@ export const createSchedulerApp = ({
   clock,
   stopping,
   heartbeatMs = HEARTBEAT_MS,
+  firstStart = null,
 }: SchedulerAppOptions): Hono<HttpEnv> => {
   // Each open stream listens for the end, and there may be any number of them.
   setMaxListeners(0, stopping);
-  const app = createBaseApp({ log, clock, guard: { token: config.apiToken, openPaths: OPEN_PATHS } });
+  // Whoever has just started it for the first time has not seen the token yet, and the page tells nothing of any work.
+  const openPaths = firstStart === null ? OPEN_PATHS : [...OPEN_PATHS, "/"];
+  const app = createBaseApp({ log, clock, guard: { token: config.apiToken, openPaths } });
+  if (firstStart !== null) app.get("/", async (c) => c.html(await firstStart.page()));
   for (const routes of ROUTES) app.route("/", routes({ api, stopping, heartbeatMs }));
   const document = {
     app,
