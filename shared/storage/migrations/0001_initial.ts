@@ -52,7 +52,6 @@ export const initial: readonly string[] = [
   `CREATE INDEX jobs_queued ON jobs (priority DESC, available_at, id) WHERE status = 'queued'`,
   `CREATE INDEX jobs_due ON jobs (available_at) WHERE status = 'queued'`,
   `CREATE INDEX jobs_queued_since ON jobs (created_at) WHERE status = 'queued'`,
-  `CREATE INDEX jobs_running ON jobs (id) WHERE status = 'running'`,
   `CREATE INDEX jobs_by_task ON jobs (task_id, id)`,
   `CREATE INDEX jobs_by_status ON jobs (status, id)`,
 
