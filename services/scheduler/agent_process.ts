@@ -7,6 +7,7 @@ import { clearTimeout, setTimeout } from "node:timers";
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import { openChildOutput } from "@orchestrator/shared/process/child_output.ts";
 import { type EndResult, endProcesses, type Marks } from "@orchestrator/shared/process/end_processes.ts";
+import { markFirstToGo } from "@orchestrator/shared/process/first_to_go.ts";
 import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
@@ -104,6 +105,7 @@ const spawnAgent = async (
     output.abandon();
     throw error;
   }
+  markFirstToGo(child.pid);
   // Nothing is awaited between the start and this: an agent may be gone a moment later.
   return new RunningAgent(child, child.pid, output.streams(child), options);
 };

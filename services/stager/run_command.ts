@@ -76,6 +76,7 @@ export const startCommand = async (
     output.abandon();
     return { kind: "ended", ending: { kind: "not_spawned", message: (error as Error).message } };
   }
+  markFirstToGo(child.pid);
   const leader = { pid: child.pid, started: readProcess(child.pid)?.started ?? 0 };
   const reading = new OutputReader(output.streams(child), options.onOutput);
   const ended = new Promise<StepEnding>((resolve) => {

@@ -38,6 +38,16 @@ describe("start", () => {
     ]);
   });
 
+  test("as the first to go when memory runs out, with all that it starts, and the service not", async () => {
+    const own = readFileSync("/proc/self/oom_score_adj", "utf8");
+    const agent = await bench.start(["sh", "-c", "sleep 0.1; cat /proc/self/oom_score_adj"]);
+    await agent.exited;
+    await agent.end(0);
+    await bench.log.close();
+    expect(Number(readFileSync(bench.logPath, "utf8"))).toBeGreaterThanOrEqual(500);
+    expect(readFileSync("/proc/self/oom_score_adj", "utf8")).toBe(own);
+  });
+
   test("a program of the workspace is started by its path, under its own name", async () => {
     writeFileSync(join(bench.cwd, "agent.sh"), '#!/bin/sh\necho "own $0 $1"\n', { mode: 0o755 });
     const agent = await bench.start(["./agent.sh", "x"]);
