@@ -3,7 +3,9 @@ import { DONE_STAGE } from "@orchestrator/shared/domain.ts";
 import { MAX_ARTIFACT_BYTES } from "@orchestrator/shared/frontmatter.ts";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
 import { findStage, nextStageName } from "@orchestrator/shared/pipeline.ts";
+import { holdsLease } from "@orchestrator/shared/storage/holds_lease.ts";
 import { recordExited } from "@orchestrator/shared/storage/record_run_progress.ts";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { AgentExit, AgentProcess } from "./agent_process.ts";
 import { classifyExit } from "./classify_exit.ts";
@@ -128,7 +130,7 @@ const publish = async (
   const { branch, head, id } = run.claim.task;
   const options = {
     ...{ git, mirror, branch, commit, head, start, points },
-    fence: fenceOf(context),
+    fence: publishFence(context, run),
     ownRun: ownRunOf(storage, id),
     signal: finalizing.signal,
   };
@@ -157,6 +159,16 @@ const publish = async (
   };
 };
 
+/**
+ * Asked just before a push or a ref update: this scheduler's epoch stands, and the job is still this run's. What a person has
+ * cancelled meanwhile, or the reaper has given to another run, is published no more; it stays in the mirror.
+ */
+const publishFence = (context: RunContext, run: ActiveRun) => async (): Promise<void> => {
+  await fenceOf(context)();
+  if (await holdsLease(context.storage, holdOf(run))) return;
+  throw new ToolError("superseded", "the job was taken from this run before its work was published");
+};
+
 /** After the last stage the work goes into the base branch, where the repository is configured so. */
 const pass = async (
   context: RunContext,
@@ -178,7 +190,10 @@ const pass = async (
   });
   const { baseBranch } = task;
   const options = { git, mirror, baseBranch, commit, how, message, points, signal: finalizing.signal };
-  const merged = await mirror.exclusive(() => mergeIntoBase({ ...options, fence: fenceOf(context) }), finalizing);
+  const merged = await mirror.exclusive(
+    () => mergeIntoBase({ ...options, fence: publishFence(context, run) }),
+    finalizing,
+  );
   if (merged.kind === "merged") {
     return { kind: "passed", head: commit, merged: { into: baseBranch, commit: merged.commit } };
   }

@@ -87,3 +87,25 @@ test("a run whose claim is committed together with the cancel is ended too", asy
   expect(points.reached).not.toContain("spawn.before");
   expect((await scheduler.api.findTask({ id: 1 }))!.runs).toMatchObject([{ outcome: "cancelled", pid: null }]);
 });
+
+test("what is being finalized when its task is cancelled is kept, and published no more", async () => {
+  const site = await makeSite();
+  const points = new HeldPoints();
+  const held = points.hold("gate.read");
+  const scheduler = await startTestScheduler(site, { points });
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  await held.arrived;
+  await scheduler.api.cancelTask({ id: 1 }, {});
+  held.release();
+  await scheduler.context.activeRuns.whenIdle();
+  const { task, runs, events } = (await scheduler.api.findTask({ id: 1 }))!;
+  expect(task).toMatchObject({ status: "cancelled", stage: "analysis", head: null });
+  expect(runs).toMatchObject([{ outcome: "cancelled", exitCode: 0 }]);
+  expect(events.map(({ kind }) => kind)).toEqual(["created", "claimed", "started", "exited", "cancelled"]);
+  expect(scheduler.context.reaperCounters.settleSuperseded).toBe(1);
+  expect(await git(site.remote, "for-each-ref", "--format=%(refname)")).toBe("refs/heads/main");
+  const mirror = join(site.config.reposDir, "shop.git");
+  const refs = (await git(mirror, "for-each-ref", "--format=%(refname)")).split("\n");
+  expect(refs).toContain("refs/orchestrator/runs/1");
+  expect(refs).not.toContain("refs/heads/work/ORCH-1");
+});
