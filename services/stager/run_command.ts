@@ -3,6 +3,7 @@ import { stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openChildOutput } from "@orchestrator/shared/process/child_output.ts";
+import { markFirstToGo } from "@orchestrator/shared/process/first_to_go.ts";
 import { type ProcessId, readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { findProgram, programKind } from "./find_program.ts";
 import type { Command } from "./plan.ts";
