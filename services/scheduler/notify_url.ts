@@ -74,17 +74,30 @@ const post = async (
   url: string,
   o: { headers: Record<string, string>; body: string; timeoutMs: number; signal: AbortSignal },
 ): Promise<PostAnswer> => {
-  const timeout = AbortSignal.timeout(o.timeoutMs);
+  const { headers, body, timeoutMs } = o;
+  // One for each request, so that nothing of it stays with a signal that lives as long as the process.
+  const request = new AbortController();
+  const abort = (): void => request.abort();
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    abort();
+  }, timeoutMs);
+  o.signal.addEventListener("abort", abort);
   try {
-    const signal = AbortSignal.any([o.signal, timeout]);
-    const response = await fetch(url, { method: "POST", headers: o.headers, body: o.body, redirect: "manual", signal });
+    o.signal.throwIfAborted();
+    const { signal } = request;
+    const response = await fetch(url, { method: "POST", headers, body, redirect: "manual", signal });
     // What it has to say beyond its status is of no use here, and may have no end.
     await response.body?.cancel();
     return judge(response.status);
   } catch (error) {
     o.signal.throwIfAborted();
-    const reason = timeout.aborted ? `no answer within ${o.timeoutMs} ms` : `no answer: ${describe(error, url)}`;
+    const reason = isLate ? `no answer within ${timeoutMs} ms` : `no answer: ${describe(error, url)}`;
     return { kind: "again", reason };
+  } finally {
+    clearTimeout(timer);
+    o.signal.removeEventListener("abort", abort);
   }
 };
 
