@@ -99,7 +99,7 @@ test("what is being finalized when its task is cancelled is kept, and published 
   held.release();
   await scheduler.context.activeRuns.whenIdle();
   const { task, runs, events } = (await scheduler.api.findTask({ id: 1 }))!;
-  expect(task).toMatchObject({ status: "cancelled", stage: "analysis", head: null });
+  expect(task).toMatchObject({ status: "cancelled", stage: "analysis" });
   expect(runs).toMatchObject([{ outcome: "cancelled", exitCode: 0 }]);
   expect(events.map(({ kind }) => kind)).toEqual(["created", "claimed", "started", "exited", "cancelled"]);
   expect(scheduler.context.reaperCounters.settleSuperseded).toBe(1);
