@@ -23,6 +23,7 @@ const UNUSABLE = new Set([
   "listen_failed",
   "schema_too_new",
   "storage_busy",
+  "storage_unreachable",
   "database_missing",
 ]);
 

@@ -19,12 +19,16 @@ export const unusableDatabase = (error: unknown, url: string, instead = "name an
 const isOfFile = (error: unknown): error is Error =>
   error instanceof LibsqlError || (error instanceof Error && error.message.startsWith("ConnectionFailed("));
 
-/** A server that cannot be reached shows as the TypeError of a fetch. */
-const isOfServer = (error: unknown): error is Error => error instanceof LibsqlError || error instanceof TypeError;
+/** A server that cannot be reached shows as the TypeError of a fetch, or as what the connection makes of it. */
+const isOfServer = (error: unknown): error is Error =>
+  error instanceof LibsqlError || error instanceof TypeError || isUnreachable(error);
+
+const isUnreachable = (error: unknown): error is Error =>
+  error instanceof Error && (error as { code?: unknown }).code === "storage_unreachable";
 
 const unusableServer = (error: Error, url: string): UnusableError =>
   new UnusableError(
-    `the database ${url} cannot be used (${chainOf(error)})`,
+    `the database ${url} cannot be used (${chainOf(isUnreachable(error) ? error.cause : error)})`,
     "is the server up, and ORCH_DB_AUTH_TOKEN one that it accepts?",
     { cause: error },
   );
