@@ -10,7 +10,8 @@ import { timeRequests } from "./time_requests.ts";
 // --jobs N: how much history there is; --only requests|posting: a part of the figures.
 const { values } = parseArgs({ options: { jobs: { type: "string", default: "1000000" }, only: { type: "string" } } });
 const jobs = Number(values.jobs);
-const PAGE = 50;
+/** So much history that a page of it is full, also of what is done. */
+const PAGE_JOBS = 500;
 
 /** A database in a folder of its own, with a history. */
 const site = async (folder: string, finishedJobs: number) => {
@@ -27,7 +28,7 @@ try {
   if (values.only !== "posting") {
     const sites = {
       empty: await site(join(folder, "empty"), 0),
-      page: await site(join(folder, "page"), PAGE * 8),
+      page: await site(join(folder, "page"), PAGE_JOBS),
       full: await site(join(folder, "full"), jobs),
     };
     await timeRequests(sites, jobs);

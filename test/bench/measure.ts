@@ -7,7 +7,6 @@ export interface Times {
 export interface Plan {
   /** How often each operation is timed in a round. */
   samples: number;
-  /** The quietest round counts: whatever else the machine does only ever adds time. */
   rounds: number;
   warmUp: number;
 }
@@ -17,14 +16,15 @@ export type Operation = (timed: <T>(work: () => Promise<T>) => Promise<T>) => Pr
 
 /**
  * Times operations in turn, one sample of each after the other, so that what disturbs the machine disturbs all alike.
- * @returns for each the times of its quietest round.
+ * @returns for each its times, round by round.
  */
 export const timeInTurn = async <K extends string>(
   operations: Readonly<Record<K, Operation>>,
   { samples, rounds, warmUp }: Plan,
-): Promise<Record<K, Times>> => {
+): Promise<Record<K, Times[]>> => {
   const names = Object.keys(operations) as K[];
-  const best = {} as Record<K, Times>;
+  const byName = <T>(make: () => T) => Object.fromEntries(names.map((name) => [name, make()])) as Record<K, T>;
+  const results = byName<Times[]>(() => []);
   const sample = async (name: K): Promise<number> => {
     let ms = Number.NaN;
     await operations[name](async (work) => {
@@ -37,19 +37,31 @@ export const timeInTurn = async <K extends string>(
   };
   for (let n = 0; n < warmUp; n++) for (const name of names) await sample(name);
   for (let round = 0; round < rounds; round++) {
-    const times = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<K, number[]>;
+    const times = byName<number[]>(() => []);
     for (let n = 0; n < samples; n++) {
-      // Whoever comes second finds the processor's caches as the first has left them.
-      const order = n % 2 === 0 ? names : names.toReversed();
+      // By chance, or the garbage collector, which comes every so often, would always meet the same one.
+      const order = Math.random() < 0.5 ? names : names.toReversed();
       for (const name of order) times[name].push(await sample(name));
     }
-    for (const name of names) best[name] = quieter(best[name], timesOf(times[name]));
+    for (const name of names) results[name].push(timesOf(times[name]));
   }
-  return best;
+  return results;
 };
 
-const quieter = (a: Times | undefined, b: Times): Times =>
-  a === undefined ? b : { p50: Math.min(a.p50, b.p50), p99: Math.min(a.p99, b.p99) };
+/** The times of the quietest round: whatever else the machine does only ever adds time. */
+export const quietest = (rounds: readonly Times[]): Times => ({
+  p50: Math.min(...rounds.map(({ p50 }) => p50)),
+  p99: Math.min(...rounds.map(({ p99 }) => p99)),
+});
+
+/**
+ * How much longer the one takes than the other: the middle one of the ratios of each round, in which both met the same
+ * disturbances. The quietest rounds of either, which may be different ones, say less.
+ */
+export const ratioOf = (key: keyof Times, rounds: readonly Times[], others: readonly Times[]): number => {
+  const ratios = rounds.map((times, index) => times[key] / others[index]![key]).sort((a, b) => a - b);
+  return ratios[Math.floor(ratios.length / 2)] ?? Number.NaN;
+};
 
 const timesOf = (samples: number[]): Times => {
   const sorted = samples.toSorted((a, b) => a - b);

@@ -2,7 +2,7 @@ import type { ClaimRules } from "@orchestrator/shared/storage/claim_job.ts";
 import { claimJob } from "@orchestrator/shared/storage/claim_job.ts";
 import { settleRun } from "../../services/scheduler/settle.ts";
 import type { BenchSite } from "./bench_site.ts";
-import { type Operation, print, round, timeInTurn } from "./measure.ts";
+import { type Operation, print, quietest, ratioOf, round, timeInTurn } from "./measure.ts";
 
 /** More than the contract asks of `GET /queue` (p99, in ms). */
 const QUEUE_LIMIT_MS = 5;
@@ -80,18 +80,18 @@ export const timeRequests = async ({ empty, page, full }: Sites, history: number
     operations: { bare: Operation; full: Operation },
     plan: { samples: number; limitMs?: number },
   ): Promise<void> => {
-    const times = await timeInTurn(operations, { samples: plan.samples, rounds: 5, warmUp: 200 });
-    const ratio = times.full.p99 / times.bare.p99;
+    const rounds = await timeInTurn(operations, { samples: plan.samples, rounds: 9, warmUp: 200 });
+    const [bare, full] = [quietest(rounds.bare), quietest(rounds.full)];
     print({
       figure,
       unit: "ms",
       finished_jobs: history,
-      bare_p50: round(times.bare.p50),
-      bare_p99: round(times.bare.p99),
-      p50: round(times.full.p50),
-      p99: round(times.full.p99),
-      p50_ratio: round(times.full.p50 / times.bare.p50, 2),
-      p99_ratio: round(ratio, 2),
+      bare_p50: round(bare.p50),
+      bare_p99: round(bare.p99),
+      p50: round(full.p50),
+      p99: round(full.p99),
+      p50_ratio: round(ratioOf("p50", rounds.full, rounds.bare), 2),
+      p99_ratio: round(ratioOf("p99", rounds.full, rounds.bare), 2),
       ...(plan.limitMs === undefined ? {} : { p99_limit: plan.limitMs }),
     });
   };
@@ -104,7 +104,7 @@ export const timeRequests = async ({ empty, page, full }: Sites, history: number
   const queue = { samples: 2000, limitMs: QUEUE_LIMIT_MS };
   await compare("GET /queue (JSON)", read("/queue", empty), queue);
   await compare("GET /queue (Prometheus)", read("/queue", empty, PROMETHEUS_ACCEPT), queue);
-  const lists = { samples: 500 };
+  const lists = { samples: 1000 };
   await compare("GET /tasks", read("/tasks?limit=50", page), lists);
   await compare("GET /tasks?status=done&stage=done", read("/tasks?limit=50&status=done&stage=done", page), lists);
   await compare("GET /jobs", read("/jobs?limit=50", page), lists);
