@@ -17,8 +17,13 @@ export class FinalizerLiveness {
     this.#clock = clock;
   }
 
-  /** Marks `jobId` as being finalized by `runId`. A mark of an earlier run is replaced. */
+  /**
+   * Marks `jobId` as being finalized by `runId`. A mark of an earlier run is replaced; that of a later one stays: a run that was
+   * reaped may hear of its process's end when the job runs anew, and must not take the protection from the run in its place.
+   */
   mark(jobId: number, run: { runId: number; stage: string; abort: AbortController }): void {
+    const marked = this.#marks.get(jobId);
+    if (marked && marked.runId > run.runId) return;
     this.#marks.set(jobId, {
       ...run,
       startedTs: Math.floor(this.#clock.now() / 1000),

@@ -29,6 +29,18 @@ test("it begins empty and shows what is marked as the contract has it", () => {
   expect(liveness.snapshot()).toEqual({});
 });
 
+test("a mark takes the place of an earlier run's, and leaves that of a later one", () => {
+  const { liveness, mark } = setup();
+  mark(7, 9);
+  mark(7, 10);
+  const late = mark(7, 9);
+  expect(liveness.see(7)?.runId).toBe(10);
+  expect(liveness.abort(7, 9, new Error("not this one"))).toBe(false);
+  expect(late.signal.aborted).toBe(false);
+  expect(liveness.clear(7, 9)).toBe(false);
+  expect(liveness.see(7)?.runId).toBe(10);
+});
+
 test("a clear takes away only the mark of the run that it names", () => {
   const { liveness, mark } = setup();
   mark(7, 9);
