@@ -35,11 +35,6 @@ export const actOnTask = <T extends object>(
     return { ...changed, kind: "ok", task: after! };
   });
 
-/** The premises were read in the same transaction: a statement that finds them gone is a fault of this program. */
-export const must = (changed: boolean): void => {
-  if (!changed) throw new Error("an action found its premises changed inside its own transaction");
-};
-
 /** The configuration has lost the stage in which the task stands. */
 export const noSuchStage = ({ stage, status }: Pick<Task, "stage" | "status">): Refusal => ({
   kind: "invalid_state",

@@ -11,7 +11,9 @@ export interface EndReason {
 }
 
 /** What is at the other end while a run executes: a process of this machine, or an open stream of the stager. */
-export type Worker = { kind: "process"; pid: number; started: number } | { kind: "stream" };
+export type Worker =
+  /** `lastOutputMs`: when it was last heard of, on the monotonic clock; one that waits for a slow disk is not silent. */
+  { kind: "process"; pid: number; started: number; lastOutputMs?: () => number } | { kind: "stream" };
 
 /** A run that this process works on: launcher and monitor live exactly as long as it stands in `ActiveRuns`. */
 export class ActiveRun {
@@ -22,6 +24,7 @@ export class ActiveRun {
   #phase: Phase = "launching";
   #phaseSinceMs: number;
   #lastOutputMs: number;
+  #waitingSinceMs: number | null = null;
   #worker: Worker | null = null;
   #endReason: EndReason | null = null;
 
@@ -53,20 +56,30 @@ export class ActiveRun {
     return this.#clock.monotonicMs() - this.#beganMs;
   }
 
-  /** Milliseconds since the phase began. */
+  /** Milliseconds since the phase began; waiting for a lock does not count. */
   phaseAgeMs(): number {
-    return this.#clock.monotonicMs() - this.#phaseSinceMs;
+    return (this.#waitingSinceMs ?? this.#clock.monotonicMs()) - this.#phaseSinceMs;
   }
 
   /** Milliseconds since there was output, or since execution began. */
   silentMs(): number {
-    return this.#clock.monotonicMs() - this.#lastOutputMs;
+    const ofProcessMs = this.#worker?.kind === "process" ? this.#worker.lastOutputMs?.() : undefined;
+    return this.#clock.monotonicMs() - Math.max(ofProcessMs ?? this.#lastOutputMs, this.#phaseSinceMs);
+  }
+
+  /** Told when the run begins and when it ceases to wait for a lock. */
+  waits(waiting: boolean): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (waiting) this.#waitingSinceMs ??= nowMs;
+    else if (this.#waitingSinceMs !== null) {
+      this.#phaseSinceMs += nowMs - this.#waitingSinceMs;
+      this.#waitingSinceMs = null;
+    }
   }
 
   executing(worker: Worker): void {
     this.#worker = worker;
     this.#enter("executing");
-    this.#lastOutputMs = this.#phaseSinceMs;
   }
 
   finalizing(): void {
@@ -87,6 +100,7 @@ export class ActiveRun {
   #enter(phase: Phase): void {
     this.#phase = phase;
     this.#phaseSinceMs = this.#clock.monotonicMs();
+    this.#waitingSinceMs = null;
   }
 }
 

@@ -3,8 +3,9 @@ import { activateTask } from "@orchestrator/shared/storage/activate_task.ts";
 import { readLastMove } from "@orchestrator/shared/storage/read_last_move.ts";
 import type { TaskKey } from "@orchestrator/shared/storage/read_task.ts";
 import type { Storage, Tx } from "@orchestrator/shared/storage/storage.ts";
-import { actOnTask, must, noSuchStage, type TaskActionResult } from "./act_on_task.ts";
+import { actOnTask, noSuchStage, type TaskActionResult } from "./act_on_task.ts";
 import { enqueueStage } from "./enqueue_stage.ts";
+import { must } from "./must.ts";
 
 /** Lets a waiting task into its stage. The person names the stage: what was approved is what they have looked at. */
 export const approveTask = async (

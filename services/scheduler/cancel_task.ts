@@ -6,8 +6,9 @@ import { finishRun } from "@orchestrator/shared/storage/finish_run.ts";
 import { readActiveJob } from "@orchestrator/shared/storage/read_active_job.ts";
 import type { TaskKey } from "@orchestrator/shared/storage/read_task.ts";
 import type { Storage, Tx } from "@orchestrator/shared/storage/storage.ts";
-import { actOnTask, must, type TaskActionResult } from "./act_on_task.ts";
+import { actOnTask, type TaskActionResult } from "./act_on_task.ts";
 import type { ActiveRuns, EndReason } from "./active_runs.ts";
+import { must } from "./must.ts";
 
 /**
  * Cancels an unfinished task. Task, job and run are recorded as cancelled in one transaction; only then is the run that was

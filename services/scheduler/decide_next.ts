@@ -3,7 +3,7 @@ import type { Outcome } from "@orchestrator/shared/domain.ts";
 import { nextStageName, type Pipeline, type Stage } from "@orchestrator/shared/pipeline.ts";
 import { backoffMs, retryDelayMs } from "@orchestrator/shared/retry_delay.ts";
 import type { Job, Run, Task } from "@orchestrator/shared/schemas/rows.ts";
-import { type Ended, type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
+import { BRANCH_MOVED, type Ended, type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
 
 /** A `tool_error` never uses up an attempt; so many of them on one job need a person all the same. */
 export const MAX_TOOL_ERRORS = 10;
@@ -19,8 +19,10 @@ export interface Situation {
   job: Pick<Job, "attempt" | "maxAttempts" | "taskContent">;
   stage: Stage;
   pipeline: Pipeline;
-  /** The job's earlier runs, newest first. */
+  /** The job's newest earlier runs, newest first. */
   earlier: readonly Pick<Run, "outcome" | "outcomeClass">[];
+  /** How many of all its earlier runs ended in a tool error, those that waited for the stager not counted. */
+  toolErrors: number;
   defer: Pick<DeferView, "delayMs" | "maxDefers" | "maxMs">;
   nowMs: number;
   /** From 0 to 1. */
@@ -54,7 +56,7 @@ export const decideNext = (result: RunResult, now: Situation): Next => {
     case "defers_used_up":
       return { kind: "block", reason: result.reason };
     case "branch_moved":
-      return { kind: "again", event: "requeued", attempt: now.job.attempt, delayMs: 0 };
+      return afterBranchMoved(result.reason, now);
     case "ended":
       return afterEnded(result, now);
   }
@@ -111,10 +113,18 @@ const afterFailedAttempt = (result: Ended, { job, random }: Situation): Next =>
       }
     : { kind: "again", event: "retried", attempt: job.attempt + 1, delayMs: retryDelayMs(job.attempt, random) };
 
-const afterToolError = (result: Ended, { job, earlier, random }: Situation): Next => {
-  const isBounded = (run: Pick<Run, "outcome" | "outcomeClass">) =>
-    run.outcome === "tool_error" && run.outcomeClass !== STAGER_UNREACHABLE;
-  const n = earlier.filter(isBounded).length + 1;
+/** Once more at once; a branch that moves again and again has somebody at work on it, or a fault that must not loop. */
+const afterBranchMoved = (reason: string, { job, earlier, random }: Situation): Next => {
+  const before = inARow(earlier, (run) => run.outcomeClass === BRANCH_MOVED);
+  if (before + 1 >= MAX_TOOL_ERRORS) {
+    return { kind: "block", reason: `the branch moved under ${before + 1} runs in a row, the last time: ${reason}` };
+  }
+  const delayMs = before === 0 ? 0 : retryDelayMs(before, random);
+  return { kind: "again", event: "requeued", attempt: job.attempt, delayMs };
+};
+
+const afterToolError = (result: Ended, { job, toolErrors, random }: Situation): Next => {
+  const n = toolErrors + 1;
   return n >= MAX_TOOL_ERRORS
     ? {
         kind: "block",

@@ -1,8 +1,7 @@
-import { isoTime } from "@orchestrator/shared/clock.ts";
 import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { type Claim, type ClaimRules, claimJob } from "@orchestrator/shared/storage/claim_job.ts";
 import { nextDue } from "@orchestrator/shared/storage/next_due.ts";
-import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
 import { ActiveRun } from "./active_runs.ts";
 import { freeBytes, MIN_FREE_BYTES } from "./disk_space.ts";
 import { logPathOf } from "./launcher.ts";
@@ -82,8 +81,8 @@ export class Dispatcher {
     clearTimeout(this.#timer);
     try {
       while (this.#running && (await this.#hasSpace())) {
-        const claim = await this.#claim();
-        if (claim === null) return await this.#sleepUntilDue();
+        const { claim, lookedAt } = await this.#claim();
+        if (claim === null) return await this.#sleepUntilDue(lookedAt);
         this.#begin(claim);
       }
     } catch (error) {
@@ -93,15 +92,15 @@ export class Dispatcher {
     }
   }
 
-  async #claim(): Promise<Claim | null> {
+  /** `lookedAt`: up to when a job had to be due to be claimed. */
+  async #claim(): Promise<{ claim: Claim | null; lookedAt: string }> {
     const { storage, tenure, points } = this.#context;
-    if (storage.tally.jobs().queued === 0) return null;
     await points.reach("claim.before");
     await tenure.confirm();
     return storage.write(async (tx) => {
       const claim = await claimJob(tx, this.#rules);
       if (claim !== null) await points.reach("claim.before_commit", claim.job.id);
-      return claim;
+      return { claim, lookedAt: tx.now };
     });
   }
 
@@ -119,9 +118,10 @@ export class Dispatcher {
     void this.#work(run);
   }
 
-  async #sleepUntilDue(): Promise<void> {
+  /** @param lookedAt what became due after this has not been looked at, be it past by now. */
+  async #sleepUntilDue(lookedAt: string): Promise<void> {
     const { storage, clock, faults } = this.#context;
-    const due = await nextDue(storage, isoTime(clock.now()));
+    const due = await nextDue(storage, lookedAt);
     const waits = [due === null ? null : Date.parse(due) - clock.now(), faults.nextProbeInMs()];
     const soonest = Math.min(...waits.filter((ms) => ms !== null));
     if (Number.isFinite(soonest)) this.#wakeIn(Math.max(soonest, 1));

@@ -14,10 +14,10 @@ import { commitMessage } from "./git/commit_message.ts";
 import { mergeIntoBase } from "./git/merge_into_base.ts";
 import { publishCommit } from "./git/publish.ts";
 import { wipRef } from "./git/refs.ts";
-import { fenceOf, holdOf, ownRunOf, type RunContext } from "./run_context.ts";
+import { fenceOf, holdOf, ownRunOf, type RunContext, writingIn } from "./run_context.ts";
 import { movedByOthers, type RunPlace } from "./run_place.ts";
-import type { Ended, RunResult } from "./run_result.ts";
-import { collect, keep } from "./run_work.ts";
+import { type Ended, failedAttempt, type RunResult } from "./run_result.ts";
+import { collect, keep, type Work, whyNotTaken } from "./run_work.ts";
 import { writeSurely } from "./write_surely.ts";
 
 /** Where a conflict with the base branch is resolved. */
@@ -54,31 +54,41 @@ export const finalizeAgentRun = async (
   await points.reach("exit.seen", job.id);
   const { survivors } = await agent.end(config.killGraceMs);
   if (survivors.length > 0) log.error({ ...holdOf(run), survivors }, "processes of a run could not be ended");
-  const write = () => storage.write((tx) => recordExited(tx, holdOf(run), exit));
+  // An exit that was asked for is recorded with the signal that asked: an agent that then exits 0 has not finished its work.
+  const seen = run.endReason === null ? exit : { ...exit, signal: exit.signal ?? "SIGTERM" };
+  const write = () => storage.write((tx) => recordExited(tx, holdOf(run), seen));
   await writeSurely(write, { what: "exited", log, ...finalizing });
   await points.reach("exit.recorded", job.id);
 
   const work = { place, workspace, author: run.claim.run };
   const ended = endingOf(run, exit);
   if (ended !== null) {
-    await keep(context, work, finalizing);
+    await keepIfPossible(context, work, finalizing);
     return ended;
   }
   await points.reach("collect.before", job.id);
   const collected = await collect(context, run, work, finalizing);
   await points.reach("collect.after", job.id);
-  switch (collected.kind) {
-    case "collected":
-      return finalizeCommit(context, run, { place, commit: collected.commit }, finalizing);
-    case "not_descended":
-      await keep(context, work, finalizing);
-      return failed(
-        `the work ends in ${collected.tip}, which does not descend from ${place.start}, where the run started: ` +
-          "history must be added to, not rewritten",
-      );
-    case "unreadable":
-      await keep(context, work, finalizing);
-      return failed(collected.reason);
+  if (collected.kind === "collected") {
+    return finalizeCommit(context, run, { place, commit: collected.commit }, finalizing);
+  }
+  await keepIfPossible(context, work, finalizing);
+  return failedAttempt(whyNotTaken(collected, place));
+};
+
+/**
+ * Keeps what a run without success left. Where that fails, the run's ending stands all the same: what it left is still in its
+ * workspace, and is kept before that is used again.
+ */
+const keepIfPossible = async (context: RunContext, work: Work, finalizing: Finalizing): Promise<void> => {
+  try {
+    await keep(context, work, finalizing);
+  } catch (error) {
+    if (!(error instanceof ToolError)) throw error;
+    context.log.error(
+      { err: error, runId: work.author.id },
+      "what a run left could not be kept yet; it is in its workspace",
+    );
   }
 };
 
@@ -94,8 +104,8 @@ export const finalizeCommit = async (
   const judgement = await judge(context, run, work, finalizing.signal);
   await context.points.reach("gate.read", run.claim.job.id);
   if (judgement.kind === "failed_attempt") {
-    await mirror.exclusive(() => mirror.updateRef(wipRef(run.claim.run.id), commit, null), finalizing);
-    return failed(judgement.reason);
+    await writingIn(context, mirror, () => mirror.updateRef(wipRef(run.claim.run.id), commit, null), finalizing);
+    return failedAttempt(judgement.reason);
   }
   return publish(context, run, work, judgement, finalizing);
 };
@@ -127,9 +137,9 @@ const publish = async (
 ): Promise<RunResult> => {
   const { git, storage, points } = context;
   const { mirror, start, stage, artifact } = place;
-  const { branch, head, id } = run.claim.task;
+  const { branch, id } = run.claim.task;
   const options = {
-    ...{ git, mirror, branch, commit, head, start, points },
+    ...{ git, mirror, branch, commit, head: start, start, points },
     fence: publishFence(context, run),
     ownRun: ownRunOf(storage, id),
     signal: finalizing.signal,
@@ -213,19 +223,11 @@ const endingOf = (run: ActiveRun, exit: AgentExit): Ended | null => {
     case "exited_ok":
       return null;
     case "failed":
-      return failed(seen.reason);
+      return failedAttempt(seen.reason);
     case "tool_error":
       return { kind: "ended", outcome: "tool_error", class: seen.code, reason: seen.reason, runsAgentAgain: true };
   }
 };
-
-const failed = (reason: string): Ended => ({
-  kind: "ended",
-  outcome: "failed",
-  class: null,
-  reason,
-  runsAgentAgain: true,
-});
 
 /** Whether the branch changes anything but work items' papers, seen from where it left the base. */
 const differsFromBase = async (

@@ -3,7 +3,7 @@ import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
 import type { AgentConfig } from "@orchestrator/shared/config/config.ts";
 import type { Stage } from "@orchestrator/shared/pipeline.ts";
 import { childEnvironment } from "@orchestrator/shared/process/child_environment.ts";
-import { recordStarted } from "@orchestrator/shared/storage/record_run_progress.ts";
+import { recordStarted, recordStarting } from "@orchestrator/shared/storage/record_run_progress.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { agentEnvironment } from "./agent_environment.ts";
@@ -14,7 +14,7 @@ import { buildPrompt } from "./prompts.ts";
 import { fenceOf, holdOf, type RunContext } from "./run_context.ts";
 import type { RunLog } from "./run_log.ts";
 import { findPlace, type RunPlace } from "./run_place.ts";
-import type { RunResult } from "./run_result.ts";
+import { failedAttempt, type RunResult } from "./run_result.ts";
 import { salvage } from "./run_work.ts";
 import { writeSurely } from "./write_surely.ts";
 
@@ -37,9 +37,10 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
   const { place } = found;
   const salvaged = await salvage(context, run, place);
   if (salvaged.kind === "collected") return { kind: "collected", place, commit: salvaged.commit };
+  if (salvaged.kind === "refused") return { kind: "refused", result: failedAttempt(salvaged.reason) };
 
   await points.reach("launch.salvaged", job.id);
-  const workspace = await prepare(context, run, place, salvaged.wipRef);
+  const workspace = await prepare(context, run, place, salvaged.refs);
   await points.reach("launch.workspace_ready", job.id);
   const { config, git } = context;
   const override = await readPromptOverride(git, place.mirror, task.baseBranch, job.agent, run.signal);
@@ -51,10 +52,12 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
     pipeline: config.pipeline,
     artifactPath,
     override,
-    wipRef: salvaged.wipRef,
+    leftRefs: salvaged.refs,
+    earlierOutcome: salvaged.outcome,
     model: agent.model,
   });
   run.signal.throwIfAborted();
+  await recordStart(context, run);
   await points.reach("spawn.before", job.id);
   await fenceOf(context)();
   const process = await startAgent({
@@ -67,9 +70,14 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
     }),
     log,
     clock: context.clock,
-    onOutput: () => run.sawOutput(),
   });
   return { kind: "agent", place, workspace, agent: process };
+};
+
+/** Says that the agent may run from now on: a start that is not recorded must not pass for one that never was. */
+const recordStart = async ({ storage, log }: RunContext, run: ActiveRun): Promise<void> => {
+  const write = () => storage.write((tx) => recordStarting(tx, holdOf(run)));
+  await writeSurely(write, { what: "starting", log, signal: run.signal });
 };
 
 /** Records the start of an agent. It runs already: whoever calls this ends it where the record cannot be made. */
@@ -100,7 +108,7 @@ const prepare = async (
   { config, git, log, points }: RunContext,
   run: ActiveRun,
   place: RunPlace,
-  wipRef: string | null,
+  refs: readonly string[],
 ): Promise<string> => {
   const { task } = run.claim;
   const { path, notes } = await prepareWorkspace({
@@ -112,7 +120,7 @@ const prepare = async (
     baseBranch: task.baseBranch,
     start: place.start,
     staleArtifact: place.artifact,
-    refs: wipRef === null ? [] : [wipRef],
+    refs,
     points,
     signal: run.signal,
   });

@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import type { Connection } from "@orchestrator/shared/storage/connection.ts";
-import { FencedOffError, type Storage } from "@orchestrator/shared/storage/storage.ts";
+import type { Storage } from "@orchestrator/shared/storage/storage.ts";
 import {
   type Holder,
   isReleased,
   isSameLease,
+  type LeaseRow,
   readLease,
   releaseLease,
   renewLease,
@@ -14,6 +16,7 @@ import {
   takeLeaseAsSeen,
 } from "@orchestrator/shared/storage/take_lease.ts";
 import { SchedulerRunningError } from "./scheduler_lock.ts";
+import { writeSurely } from "./write_surely.ts";
 
 /** A holder renews so often within its time to live, and a challenger looks. */
 const PARTS_OF_TTL = 3;
@@ -35,7 +38,8 @@ export interface ChallengeOptions {
  */
 export const challenge = async (writer: Connection, options: ChallengeOptions): Promise<TakenLease> => {
   const { holder, ttlMs, standby, clock, log, signal } = options;
-  let seen = await readLease(writer);
+  const look = () => readLeaseSurely(writer, options);
+  let seen = await look();
   let sinceMs = clock.monotonicMs();
   for (;;) {
     if (seen === null || isReleased(seen) || clock.monotonicMs() - sinceMs >= ttlMs) {
@@ -45,13 +49,17 @@ export const challenge = async (writer: Connection, options: ChallengeOptions): 
       log.debug({ holder: seen.holder, epoch: seen.epoch }, "waiting whether the lease is renewed");
       await sleep(ttlMs / PARTS_OF_TTL, undefined, { signal });
     }
-    const now = await readLease(writer);
+    const now = await look();
     if (isSameLease(now, seen)) continue;
     if (now && !isReleased(now) && !standby) throw new SchedulerRunningError(now.holder);
     seen = now;
     sinceMs = clock.monotonicMs();
   }
 };
+
+/** In standby a server that cannot be reached is waited for, like a lease. */
+const readLeaseSurely = (writer: Connection, { standby, log, signal }: ChallengeOptions): Promise<LeaseRow | null> =>
+  standby ? writeSurely(() => readLease(writer), { what: "reading the lease", log, signal }) : readLease(writer);
 
 const expiry = (clock: Clock, ttlMs: number): string => isoTime(clock.now() + ttlMs);
 
@@ -107,7 +115,6 @@ export class LeaseKeeper implements Tenure {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
-    await this.#renewing;
     // A database that cannot be reached now keeps a lease that ends by itself.
     await this.#storage
       .write((tx) => releaseLease(tx))
@@ -132,10 +139,12 @@ export class LeaseKeeper implements Tenure {
   }
 
   #renew(): Promise<void> {
+    // From before the write: whoever looks at the row counts from when it changed, not from when this process heard of it.
+    const beganMs = this.#clock.monotonicMs();
     this.#renewing ??= this.#storage
       .write((tx) => renewLease(tx, expiry(this.#clock, this.#ttlMs)))
       .then(() => {
-        this.#renewedMs = this.#clock.monotonicMs();
+        this.#renewedMs = beganMs;
       })
       .finally(() => {
         this.#renewing = null;

@@ -73,8 +73,9 @@ const scheduler = await startScheduler({
   },
 }).catch(fail);
 stops.push(() => scheduler.stop(drainMs));
-// While it stops, nobody is let in any more.
+// First nothing is claimed any more, then nobody is let in, and then what runs is brought to its end.
 stops.push(() => server.close());
+stops.push(() => scheduler.stopClaiming());
 const first = firstStart(config);
 front.open(
   createSchedulerApp({

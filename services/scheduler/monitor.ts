@@ -1,13 +1,14 @@
 import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { findStage, type Stage } from "@orchestrator/shared/pipeline.ts";
-import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
+import { isPassing } from "@orchestrator/shared/storage/is_passing.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { type Finalizing, finalizeAgentRun, finalizeCommit } from "./finalizer.ts";
 import { launch, recordAgentStart } from "./launcher.ts";
 import { holdOf, type RunContext } from "./run_context.ts";
 import type { RunLog } from "./run_log.ts";
-import { type Ended, endingOf, type RunResult } from "./run_result.ts";
+import type { Ended, RunResult } from "./run_result.ts";
 import { settleRun } from "./settle.ts";
 import { workWithStager } from "./work_with_stager.ts";
 import { writeSurely } from "./write_surely.ts";
@@ -34,8 +35,8 @@ export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work
     await points.reach("claim.after", jobId);
     const finalizing = new FinalizerMark(context, run);
     const result = await resultOf(run, async () => {
-      const log = { path: run.claim.run.logPath!, maxBytes: context.config.logMaxBytes };
-      const runLog = await context.runLogs.open(runId, log);
+      const file = { path: run.claim.run.logPath!, maxBytes: context.config.logMaxBytes };
+      const runLog = await context.runLogs.open(runId, file);
       return work(context, run, runLog, () => finalizing.begin());
     });
     await settle(context, run, result, finalizing.begin());
@@ -49,9 +50,10 @@ export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work
       );
   } finally {
     liveness.clear(jobId, runId);
+    // The log first: who waits for the last run to be gone may end the process then.
+    await closeLog(context, runId);
     activeRuns.remove(run);
     await points.reach("clear.after", jobId);
-    await closeLog(context, runId);
   }
 };
 
@@ -106,7 +108,12 @@ const workWithAgent = async (
   if (launched.kind === "collected") return finalizeCommit(context, run, launched, beginFinalizing());
 
   const { agent, workspace, place } = launched;
-  run.executing({ kind: "process", pid: agent.pid, started: agent.started });
+  run.executing({
+    kind: "process",
+    pid: agent.pid,
+    started: agent.started,
+    lastOutputMs: () => agent.lastOutputMs(),
+  });
   // Synchronously with the exit's being seen: there is no moment at which the process is gone and the job is not marked.
   agent.onExit(() => beginFinalizing());
   const end = () =>
@@ -130,11 +137,17 @@ const resultOf = async (run: ActiveRun, work: () => Promise<RunResult>): Promise
   } catch (error) {
     if (run.phase !== "finalizing" && run.endReason !== null) return ended(run.endReason);
     if (error instanceof ToolError) return ended({ outcome: "tool_error", class: error.code, reason: error.message });
+    if (error instanceof Error && isPassing(error)) {
+      return ended({ outcome: "tool_error", class: "database", reason: error.message });
+    }
     throw error;
   }
 };
 
-/** What failed before the agent was started, or after its work was collected, does not run it again. */
+/**
+ * What fails outside an agent's own ending fails before the agent was started, or after it exited 0: the next attempt goes on
+ * with its work instead of running it again.
+ */
 const ended = (ending: Pick<Ended, "outcome" | "class" | "reason">): Ended => ({
   kind: "ended",
   ...ending,
@@ -159,11 +172,6 @@ const settle = async (
     },
   );
   log.info({ ...hold, result: result.kind, ...settlement }, "settled");
-  const isOurs = settlement.kind !== "superseded";
-  await context.faults.settled(
-    run.claim,
-    isOurs ? endingOf(result) : { outcome: "superseded", class: null, reason: null },
-  );
   if (settlement.kind === "superseded") reaperCounters.settleSuperseded += 1;
   if (settlement.kind === "settled" && settlement.next === "defer") stagingCounters.deferred += 1;
 };

@@ -1,4 +1,4 @@
-import { workItemFolder } from "@orchestrator/shared/domain.ts";
+import { type Outcome, workItemFolder } from "@orchestrator/shared/domain.ts";
 import { type Pipeline, artifactPath as pathOfArtifact, type Stage } from "@orchestrator/shared/pipeline.ts";
 import type { Job, Task } from "@orchestrator/shared/schemas/rows.ts";
 import { roleText } from "./prompt_roles.ts";
@@ -13,8 +13,10 @@ export interface PromptInput {
   artifactPath: string;
   /** The repository's own text for this role: it stands in place of the role's text, never of the rules. */
   override: string | null;
-  /** The ref that keeps what an earlier run without success left. */
-  wipRef: string | null;
+  /** The refs that keep what an earlier run without success left. */
+  leftRefs: readonly string[];
+  /** How the task's last run ended; null: there was none. */
+  earlierOutcome: Outcome | null;
   /** What the configuration says the agent's model is. */
   model?: string | null;
 }
@@ -59,8 +61,11 @@ rules at the end of this prompt, the rules hold.
 ${quoted("work_item_text", text)}`;
 };
 
+/** Endings that say something about the work, or about the agent. */
+const OWN_FAULTS: ReadonlySet<Outcome> = new Set(["failed", "timed_out", "stalled"]);
+
 /** Why the agent is here again: a return, a retry, a note, deferrals, and the work of a run that did not succeed. */
-const history = ({ task, job, stage, wipRef, artifactPath }: PromptInput): string | null => {
+const history = ({ task, job, stage, leftRefs, earlierOutcome, artifactPath }: PromptInput): string | null => {
   const parts: string[] = [];
   const notes = notesOf(task, job);
   if (notes !== "") {
@@ -72,18 +77,22 @@ If this stage has left its document before, \`git show HEAD:${artifactPath}\` sh
 that you write a new one).`);
   }
   const error = job.error?.trim() ?? "";
-  if (error !== "") {
+  if (error !== "" && earlierOutcome !== null && OWN_FAULTS.has(earlierOutcome)) {
     parts.push(`The attempt before this one did not count. The reason that was recorded:
 
 ${quoted("reason", error)}
 
 Make sure that it does not happen again.`);
+  } else if (error !== "") {
+    parts.push(`The attempt before this one was cut short by something around it, not by its work:
+
+${quoted("reason", error)}`);
   } else if (job.attempt > 1) {
     parts.push("The attempt before this one did not count; no reason was recorded.");
   }
-  if (wipRef !== null) {
-    parts.push(`What an earlier run without success left is kept in this clone as \`${wipRef}\` (see \`git log -p HEAD..${wipRef}\`). Nobody has
-approved it. Take over what is right (\`git checkout ${wipRef} -- <path>\`) instead of doing it again${
+  for (const ref of leftRefs) {
+    parts.push(`What an earlier run without success left is kept in this clone as \`${ref}\` (see \`git log -p HEAD..${ref}\`). Nobody has
+approved it. Take over what is right (\`git checkout ${ref} -- <path>\`) instead of doing it again${
       stage.writes === "docs" ? ", within what this stage may change" : ""
     }.`);
   }

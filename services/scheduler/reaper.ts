@@ -2,14 +2,15 @@ import { isoTime } from "@orchestrator/shared/clock.ts";
 import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import { isAlive } from "@orchestrator/shared/process/proc_table.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { listRunning, type RunningJob } from "@orchestrator/shared/storage/list_running.ts";
-import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
+import { mayRunAgain } from "@orchestrator/shared/storage/record_run_progress.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { findOrphans } from "./orphans.ts";
 import { decide, type JobView, type ReaperAction } from "./reaper_decision.ts";
 import type { RunContext } from "./run_context.ts";
 import type { Ended } from "./run_result.ts";
-import { settleRun } from "./settle.ts";
+import { type Settlement, settleRun } from "./settle.ts";
 
 /**
  * Looks at every running job from time to time and takes back those that nobody works on any more: nothing that is alive is
@@ -20,6 +21,7 @@ export class Reaper {
   readonly #context: RunContext;
   /** Since when a job has been seen without anybody at work on it. */
   readonly #unownedSince = new Map<number, { runId: number; sinceMs: number }>();
+  #missingBefore = new WeakSet<ActiveRun>();
   readonly #orphanSince = new Map<number, number>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #sweeping: Promise<void> = Promise.resolve();
@@ -53,6 +55,7 @@ export class Reaper {
       const running = await listRunning(storage);
       this.#forgetAllBut(running);
       for (const job of running) await this.#judge(job);
+      this.#endUnwanted(running);
       this.#dropMarksWithoutJob(running);
       counters.orphansKilled += await this.#endOrphans(running);
     } catch (error) {
@@ -97,7 +100,7 @@ export class Reaper {
     const agent = agentFor(config.agents, job.agent);
     const executing = active?.phase === "executing" ? active : undefined;
     const view: Omit<JobView, "unownedMs"> = {
-      mark: mark === null ? null : { ageMs: mark.ageMs, ownerLive: active !== undefined && mark.runId === job.runId },
+      mark: mark === null ? null : { ageMs: mark.ageMs, ownerLive: this.#isLive(job.jobId, mark.runId) },
       launcher: active?.phase === "launching" ? { ageMs: active.phaseAgeMs() } : null,
       monitor: executing
         ? {
@@ -146,47 +149,67 @@ export class Reaper {
       }
       case "expire_finalizer": {
         const reason = `its finalizer was at work for longer than ORCH_FINALIZER_MAX_MS (${config.finalizerMaxMs} ms)`;
-        liveness.abort(job.jobId, job.runId, new Error(reason));
-        const ending: Ended = {
-          kind: "ended",
-          outcome: "tool_error",
-          class: "finalizer_expired",
-          reason,
-          runsAgentAgain: false,
-        };
-        await this.#takeBack(job, active, ending, "finalizer_expired");
+        const settlement = await this.#takeBack(job, "tool_error", "finalizer_expired", reason);
+        if (settlement.kind !== "settled") return;
         counters.finalizerExpired += 1;
+        liveness.abort(job.jobId, job.runId, new Error(reason));
+        this.#letGo(job, active);
         return;
       }
       case "requeue":
       case "fail": {
         const reason = `nobody was at work on it for ${config.reaperGraceMs} ms: no process, no monitor, no finalizer`;
-        const runsAgentAgain = job.pid !== null && job.exitCode !== 0;
-        await this.#takeBack(
-          job,
-          active,
-          { kind: "ended", outcome: "failed", class: "lost", reason, runsAgentAgain },
-          "reaper",
-        );
-        log.warn({ jobId: job.jobId, runId: job.runId, action: action.kind }, "reaped a job that nobody worked on");
-        if (action.kind === "requeue") counters.reapedRequeued += 1;
+        const settlement = await this.#takeBack(job, "failed", "lost", reason);
+        if (settlement.kind !== "settled") return;
+        log.warn({ jobId: job.jobId, runId: job.runId, next: settlement.next }, "reaped a job that nobody worked on");
+        if (settlement.next === "again") counters.reapedRequeued += 1;
         else counters.reapedFailed += 1;
+        this.#letGo(job, active);
         return;
       }
     }
   }
 
   /** Settles the run in its place: its own settle, should it still come, finds itself fenced off. */
-  async #takeBack(
+  #takeBack(
     job: RunningJob,
-    active: ActiveRun | undefined,
-    ending: Ended,
-    by: "reaper" | "finalizer_expired",
-  ): Promise<void> {
-    const { config, activeRuns, liveness } = this.#context;
-    await settleRun({ ...this.#context, pipeline: config.pipeline }, job.runId, ending, by);
+    outcome: Ended["outcome"],
+    outcomeClass: "lost" | "finalizer_expired",
+    reason: string,
+  ): Promise<Settlement> {
+    const deps = { ...this.#context, pipeline: this.#context.config.pipeline };
+    const ending: Ended = { kind: "ended", outcome, class: outcomeClass, reason, runsAgentAgain: mayRunAgain(job) };
+    return settleRun(deps, job.runId, ending, outcomeClass === "lost" ? "reaper" : outcomeClass);
+  }
+
+  /** Forgets a run that was settled in its place. Its monitor, if there is one, ends in its own time. */
+  #letGo(job: RunningJob, active: ActiveRun | undefined): void {
+    const { activeRuns, liveness } = this.#context;
     liveness.clear(job.jobId, job.runId);
     if (active) activeRuns.remove(active);
+  }
+
+  /** Whether the monitor of that run stands: asked of the registry as it is now, not of a row read before. */
+  #isLive(jobId: number, runId: number): boolean {
+    return this.#context.activeRuns.get(jobId)?.claim.run.id === runId;
+  }
+
+  /**
+   * Ends the runs under way whose job is no longer theirs: somebody cancelled it, or took it over, and could not tell them. A
+   * run claimed after the rows were read is missing among them as well, so it has to be missing twice.
+   */
+  #endUnwanted(running: readonly RunningJob[]): void {
+    const { activeRuns, liveness, log } = this.#context;
+    const wanted = new Set(running.map((job) => job.runId));
+    const missing = activeRuns.all().filter((run) => !wanted.has(run.claim.run.id));
+    for (const run of missing.filter((run) => this.#missingBefore.has(run))) {
+      const { job, run: row } = run.claim;
+      const reason = "its job is no longer this run's";
+      log.warn({ jobId: job.id, runId: row.id, phase: run.phase }, "ending a run whose job is no longer its own");
+      if (run.phase === "finalizing") liveness.abort(job.id, row.id, new Error(reason));
+      else run.end({ outcome: "cancelled", class: null, reason });
+    }
+    this.#missingBefore = new WeakSet(missing);
   }
 
   #activeRun({ jobId, runId }: RunningJob): ActiveRun | undefined {

@@ -1,4 +1,5 @@
 import { listRunning } from "@orchestrator/shared/storage/list_running.ts";
+import { mayRunAgain } from "@orchestrator/shared/storage/record_run_progress.ts";
 import { type SettleDeps, settleRun } from "./settle.ts";
 
 /**
@@ -11,7 +12,7 @@ export const requeueRunningJobs = async (deps: SettleDeps): Promise<number> => {
   for (const job of left) {
     await deps.points.reach("start.requeue", job.jobId);
     const reason = "the scheduler ended while it ran";
-    const runsAgentAgain = job.pid !== null && job.exitCode !== 0;
+    const runsAgentAgain = mayRunAgain(job);
     await settleRun(
       deps,
       job.runId,

@@ -3,8 +3,9 @@ import type { Task } from "@orchestrator/shared/schemas/rows.ts";
 import { activateTask } from "@orchestrator/shared/storage/activate_task.ts";
 import type { TaskKey } from "@orchestrator/shared/storage/read_task.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
-import { actOnTask, must, noSuchStage, type TaskActionResult } from "./act_on_task.ts";
+import { actOnTask, noSuchStage, type TaskActionResult } from "./act_on_task.ts";
 import { enqueueStage } from "./enqueue_stage.ts";
+import { must } from "./must.ts";
 
 /**
  * Has a blocked task tried again in the stage where it stands: a fresh job, whose attempts, defer markers and bounds begin

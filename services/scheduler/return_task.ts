@@ -3,9 +3,10 @@ import type { Task } from "@orchestrator/shared/schemas/rows.ts";
 import { activateTask } from "@orchestrator/shared/storage/activate_task.ts";
 import type { TaskKey } from "@orchestrator/shared/storage/read_task.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
-import { actOnTask, must, type Refusal, type TaskActionResult } from "./act_on_task.ts";
+import { actOnTask, type Refusal, type TaskActionResult } from "./act_on_task.ts";
 import { advanceStage } from "./advance_stage.ts";
 import { enqueueStage } from "./enqueue_stage.ts";
+import { must } from "./must.ts";
 
 /**
  * Sends a waiting or blocked task back to an earlier stage, with the reason for the prompt. It counts as a return, like a

@@ -4,11 +4,12 @@ import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import type { JobHold } from "@orchestrator/shared/storage/end_job.ts";
+import { isRunOfTask } from "@orchestrator/shared/storage/is_run_of_task.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
 import type { ActiveRun, ActiveRuns } from "./active_runs.ts";
 import type { ReaperCounters, StagingCounters } from "./counters.ts";
 import type { FinalizerLiveness } from "./finalizer_liveness.ts";
-import type { Mirrors } from "./git/mirror.ts";
+import type { Mirror, Mirrors } from "./git/mirror.ts";
 import type { Tenure } from "./lease_keeper.ts";
 import type { RunLogs } from "./run_logs.ts";
 import type { SystemicFaults } from "./systemic_faults.ts";
@@ -47,6 +48,21 @@ export const fenceOf =
     await storage.checkFence();
   };
 
+/**
+ * Writes in a mirror, alone and under the fence: only the scheduler of the current epoch moves refs. Waiting for the mirror is
+ * told by `onWait`, since it is nobody's work.
+ */
+export const writingIn = <T>(
+  context: Pick<RunContext, "tenure" | "storage">,
+  mirror: Mirror,
+  work: () => Promise<T>,
+  waiting: { signal: AbortSignal; onWait: (waiting: boolean) => void },
+): Promise<T> =>
+  mirror.exclusive(async () => {
+    await fenceOf(context)();
+    return work();
+  }, waiting);
+
 /** The three ids by which the tables hold a run to its job and task. */
 export const holdOf = (run: ActiveRun): JobHold => ({
   jobId: run.claim.job.id,
@@ -57,7 +73,5 @@ export const holdOf = (run: ActiveRun): JobHold => ({
 /** The commit is this run's, or an earlier one's of the same task: which runs those are, the database knows. */
 export const ownRunOf =
   (storage: Storage, taskId: number) =>
-  async (runId: number): Promise<boolean> => {
-    const rows = await storage.query("SELECT 1 FROM agent_runs WHERE id = ? AND task_id = ?", [runId, taskId]);
-    return rows.length > 0;
-  };
+  (runId: number): Promise<boolean> =>
+    isRunOfTask(storage, runId, taskId);

@@ -1,9 +1,11 @@
 import { artifactPath, type Stage } from "@orchestrator/shared/pipeline.ts";
+import { recordHead } from "@orchestrator/shared/storage/record_head.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { Mirror } from "./git/mirror.ts";
 import { startCommit } from "./git/start_commit.ts";
-import { ownRunOf, type RunContext } from "./run_context.ts";
+import { holdOf, ownRunOf, type RunContext } from "./run_context.ts";
 import type { RunResult } from "./run_result.ts";
+import { writeSurely } from "./write_surely.ts";
 
 /** Where a run's work stands, for those who finalize it. */
 export interface RunPlace {
@@ -15,16 +17,20 @@ export interface RunPlace {
   artifact: string;
 }
 
-/** Fetches the repository and finds the commit that a run starts from, or why it cannot start. */
+/**
+ * Fetches the repository and finds the commit that a run starts from, or why it cannot start. The place is recorded as the
+ * task's head where it is not that already (before the first settle, and where a push of the task's own is adopted), so that
+ * everybody who works on the task from here on means the same commit.
+ */
 export const findPlace = async (
-  { git, mirrors, storage, points }: Pick<RunContext, "git" | "mirrors" | "storage" | "points">,
+  context: RunContext,
   run: ActiveRun,
   stage: Stage,
 ): Promise<{ kind: "place"; place: RunPlace } | { kind: "refused"; result: RunResult }> => {
-  const { task } = run.claim;
+  const { git, mirrors, storage, points, log } = context;
+  const { task, job } = run.claim;
   const { signal } = run;
   const mirror = mirrors.get(task.repo);
-  const { job } = run.claim;
   await points.reach("fetch.before", job.id);
   await mirror.exclusive(
     async () => {
@@ -32,7 +38,7 @@ export const findPlace = async (
       // Packs what weeks of fetches and runs have piled up, when enough has; two look-ups otherwise.
       await mirror.tidy({ signal });
     },
-    { signal },
+    { signal, onWait: (waiting) => run.waits(waiting) },
   );
   await points.reach("fetch.after", job.id);
   const begin = await startCommit({
@@ -45,7 +51,12 @@ export const findPlace = async (
     signal,
   });
   if (begin.kind === "foreign") return { kind: "refused", result: movedByOthers(task.branch, begin) };
-  const place = { mirror, stage, start: begin.commit, artifact: artifactPath(stage, task.workItemId) };
+  const start = begin.commit;
+  if (start !== task.head) {
+    const write = () => storage.write((tx) => recordHead(tx, holdOf(run), start));
+    await writeSurely(write, { what: "head", log, signal });
+  }
+  const place = { mirror, stage, start, artifact: artifactPath(stage, task.workItemId) };
   return { kind: "place", place };
 };
 

@@ -26,6 +26,18 @@ export interface Ended {
   runsAgentAgain: boolean;
 }
 
+/** The result of an attempt whose work, or whose agent, was at fault. */
+export const failedAttempt = (reason: string): Ended => ({
+  kind: "ended",
+  outcome: "failed",
+  class: null,
+  reason,
+  runsAgentAgain: true,
+});
+
+/** The class of a run whose verdict was of another commit than the branch's. */
+export const BRANCH_MOVED = "branch_moved";
+
 /** The class of a `tool_error` that waits for the stager: it has no bound, since it says nothing about the work. */
 export const STAGER_UNREACHABLE = "stager_unreachable";
 
@@ -49,7 +61,7 @@ export const endingOf = (result: RunResult): RunEnding => {
     case "defers_used_up":
       return { outcome: "tool_error", class: result.class, reason: result.reason };
     case "branch_moved":
-      return { outcome: "superseded", class: "branch_moved", reason: result.reason };
+      return { outcome: "superseded", class: BRANCH_MOVED, reason: result.reason };
     case "ended":
       return { outcome: result.outcome, class: result.class, reason: result.reason };
   }

@@ -1,13 +1,17 @@
 import { join } from "node:path";
+import type { Outcome } from "@orchestrator/shared/domain.ts";
+import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import type { Run } from "@orchestrator/shared/schemas/rows.ts";
-import { findEarlierRun } from "@orchestrator/shared/storage/find_earlier_run.ts";
+import { type EarlierRun, findEarlierRun } from "@orchestrator/shared/storage/find_earlier_run.ts";
+import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { Finalizing } from "./finalizer.ts";
 import { type Collected, collectWork } from "./git/collect.ts";
 import { commitMessage } from "./git/commit_message.ts";
 import { keepWork } from "./git/keep_work.ts";
 import { runRef, wipRef } from "./git/refs.ts";
-import type { RunContext } from "./run_context.ts";
+import { isHalfMade } from "./git/workspace_files.ts";
+import { type RunContext, writingIn } from "./run_context.ts";
 import type { RunPlace } from "./run_place.ts";
 
 /** The run whose work stands in the workspace: the one at hand, or an earlier one that was cut short. */
@@ -37,44 +41,85 @@ export const collect = (
     trailers: { "Orchestrator-Run": id },
   });
   const options = { git: context.git, mirror, workspace: work.workspace, start, artifact, message, runId: id };
-  return mirror.exclusive(() => collectWork({ ...options, signal: finalizing.signal }), finalizing);
+  return writingIn(context, mirror, () => collectWork({ ...options, signal: finalizing.signal }), finalizing);
 };
 
 /** Keeps what a run without success left, for the next attempt and for people. */
 export const keep = async (context: RunContext, work: Work, finalizing: Finalizing): Promise<void> => {
   const { mirror, start, artifact } = work.place;
   const options = { git: context.git, mirror, workspace: work.workspace, start, artifact, runId: work.author.id };
-  const { ref, notes } = await mirror.exclusive(() => keepWork({ ...options, signal: finalizing.signal }), finalizing);
+  const { ref, notes } = await writingIn(
+    context,
+    mirror,
+    () => keepWork({ ...options, signal: finalizing.signal }),
+    finalizing,
+  );
   if (ref !== null) context.log.info({ runId: work.author.id, ref, notes }, "kept what a run without success left");
 };
 
 export type Salvaged =
-  /** An earlier run of this job exited 0 and was cut short after that: its work needs no agent any more. */
+  /** An earlier run of this stage has done the work and was cut short after that: no agent is needed any more. */
   | { kind: "collected"; commit: string }
-  /** Where the earlier run's work is kept, if it left any. */
-  | { kind: "kept"; wipRef: string | null };
+  /** That work cannot be taken: a failed attempt, as it would have been then. */
+  | { kind: "refused"; reason: string }
+  /** What the earlier run left, if anything, is kept under these refs; it has ended as `outcome` says. */
+  | { kind: "kept"; refs: string[]; outcome: Outcome | null };
 
 /**
  * Looks after what the task's last run left, before the workspace is used again: nobody pays twice for work that an agent
  * has finished, and nothing that an agent left is thrown away.
+ * @throws {ToolError} `workspace_busy` where a process in the workspace cannot be ended.
  */
 export const salvage = async (context: RunContext, run: ActiveRun, place: RunPlace): Promise<Salvaged> => {
   const { claim, signal } = run;
   const earlier = await findEarlierRun(context.storage, claim.task.id, claim.run.id);
-  if (earlier === null) return { kind: "kept", wipRef: null };
+  if (earlier === null) return { kind: "kept", refs: [], outcome: null };
   const { mirror } = place;
-  const finishedHere = earlier.jobId === claim.job.id && earlier.exitCode === 0 && earlier.cutShort;
+  const workspace = workspaceOf(context, run);
+  await endLeftIn(context, workspace);
   const collected = await mirror.resolve(runRef(earlier.id), { signal });
-  if (finishedHere && collected !== null) return { kind: "collected", commit: collected };
-
-  const launching: Finalizing = { signal, onWait: () => undefined };
-  const work: Work = { place, workspace: workspaceOf(context, run), author: earlier };
-  if (finishedHere) {
+  const launching: Finalizing = { signal, onWait: (waiting) => run.waits(waiting) };
+  const work: Work = { place, workspace, author: earlier };
+  if (earlier.isFinished && earlier.stage === claim.job.stage) {
+    if (collected !== null) return { kind: "collected", commit: collected };
     const taken = await collect(context, run, work, launching);
     if (taken.kind === "collected") return { kind: "collected", commit: taken.commit };
+    await keep(context, work, launching);
+    return { kind: "refused", reason: whyNotTaken(taken, place) };
   }
-  const kept = await mirror.resolve(wipRef(earlier.id), { signal });
-  if (kept === null && collected === null) await keep(context, work, launching);
-  const found = await mirror.resolve(wipRef(earlier.id), { signal });
-  return { kind: "kept", wipRef: found === null ? null : wipRef(earlier.id) };
+  const isKept = collected !== null || (await mirror.resolve(wipRef(earlier.id), { signal })) !== null;
+  if (!isKept && !(await isHalfMade(workspace))) await keep(context, work, launching);
+  return { kind: "kept", refs: await refsLeft(place, earlier, signal), outcome: earlier.outcome };
+};
+
+/** Why work that should have been collected was not, in words for people and for the next attempt. */
+export const whyNotTaken = (taken: Exclude<Collected, { kind: "collected" }>, { start }: RunPlace): string =>
+  taken.kind === "unreadable"
+    ? taken.reason
+    : `the work ends in ${taken.tip}, which does not descend from ${start}, where the run started: ` +
+      "history must be added to, not rewritten";
+
+/** The refs of what the earlier run, and whoever went on with its work, left beyond the place where the next run starts. */
+const refsLeft = async ({ mirror, start }: RunPlace, earlier: EarlierRun, signal: AbortSignal): Promise<string[]> => {
+  const left: string[] = [];
+  const candidates = [
+    ...(earlier.judgedBy === null ? [] : [wipRef(earlier.judgedBy)]),
+    wipRef(earlier.id),
+    runRef(earlier.id),
+  ];
+  for (const ref of candidates) {
+    const commit = await mirror.resolve(ref, { signal });
+    if (commit !== null && !(await mirror.isAncestor(commit, start, { signal }))) left.push(ref);
+  }
+  return left;
+};
+
+/** A workspace is used again only when the earlier run's processes are seen gone. */
+const endLeftIn = async ({ config, clock }: RunContext, workspace: string): Promise<void> => {
+  const { survivors } = await endProcesses({ marks: { folder: workspace }, graceMs: config.killGraceMs, clock });
+  if (survivors.length === 0) return;
+  throw new ToolError(
+    "workspace_busy",
+    `processes ${survivors.join(", ")} work in ${workspace} and cannot be ended: end them, or give them another directory`,
+  );
 };

@@ -23,6 +23,7 @@ import { createSchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { monitorRun } from "./monitor.ts";
 import { createNotifier } from "./notifier.ts";
 import { isStagingStep } from "./orphans.ts";
+import { readiness } from "./readiness.ts";
 import { Reaper } from "./reaper.ts";
 import { requeueRunningJobs } from "./requeue_running_jobs.ts";
 import type { RunContext } from "./run_context.ts";
@@ -52,6 +53,8 @@ export interface Scheduler {
   /** What the parts share; tests look into it. */
   context: RunContext;
   reaper: Reaper;
+  /** Stops claiming. What has been claimed goes on. */
+  stopClaiming(): Promise<void>;
   /**
    * Stops in the reverse order of the start. Resolves when nothing of it runs any more.
    * @param drainMs how long running agents are waited for before they are ended; default `ORCH_DRAIN_MS`.
@@ -118,9 +121,10 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   await points.reach("start.dispatcher");
 
   return {
-    api: createLocalApi(context, { holder, metrics, readiness: () => readiness(dispatcher) }),
+    api: createLocalApi(context, { holder, metrics, readiness: () => readiness(context, dispatcher) }),
     context,
     reaper,
+    stopClaiming: () => dispatcher.stop(),
     stop: async (drainMs = config.drainMs) => {
       const drainedAtMs = clock.monotonicMs() + drainMs;
       await dispatcher.stop();
@@ -158,6 +162,3 @@ const endRuns = async ({ activeRuns, log }: RunContext, drainMs: number): Promis
   for (const run of left) run.end(interrupt);
   await activeRuns.whenIdle();
 };
-
-const readiness = (dispatcher: Dispatcher): { ready: boolean; reasons: string[] } =>
-  dispatcher.running ? { ready: true, reasons: [] } : { ready: false, reasons: ["the dispatcher is not running"] };

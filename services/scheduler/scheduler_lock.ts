@@ -77,7 +77,8 @@ export const whyNotListening = async (
   return lock.kind === "held" ? new SchedulerRunningError(lock.holder) : error;
 };
 
-const lockFileOf = (dbUrl: string): string => join(dirname(fileOfUrl(dbUrl)), "scheduler.lock.db");
+/** The file of the lock that makes a process the only scheduler of a file database; it stands beside it. */
+export const lockFileOf = (dbUrl: string): string => join(dirname(fileOfUrl(dbUrl)), "scheduler.lock.db");
 
 const takeLock = async (file: string): Promise<KernelLock | null> =>
   takeKernelLock(file).catch((error: unknown) => {

@@ -7,6 +7,7 @@ import type { Points } from "@orchestrator/shared/points.ts";
 import type { Run } from "@orchestrator/shared/schemas/rows.ts";
 import { blockTask } from "@orchestrator/shared/storage/block_task.ts";
 import { endJob, type JobHold, requeueJob } from "@orchestrator/shared/storage/end_job.ts";
+import { endTaskLease } from "@orchestrator/shared/storage/end_task_lease.ts";
 import { enqueueJob } from "@orchestrator/shared/storage/enqueue_job.ts";
 import { finishRun } from "@orchestrator/shared/storage/finish_run.ts";
 import { readSettlementView, type SettlementView } from "@orchestrator/shared/storage/read_settlement_view.ts";
@@ -14,6 +15,7 @@ import type { Storage, Tx } from "@orchestrator/shared/storage/storage.ts";
 import { advanceStage } from "./advance_stage.ts";
 import { decideNext, type Next } from "./decide_next.ts";
 import { enqueueStage } from "./enqueue_stage.ts";
+import { must } from "./must.ts";
 import { endingOf, type RunEnding, type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
 
 export interface SettleDeps {
@@ -126,7 +128,7 @@ const apply = async (
     }
     case "defer": {
       must(await endJob(tx, hold, "done", reason));
-      await tx.run("UPDATE tasks SET lease_run_id = NULL, updated_at = ? WHERE id = ?", [tx.now, task.id]);
+      must(await endTaskLease(tx, hold));
       const availableAt = isoTime(next.availableAtMs);
       const taskContent = appendMarker(job.taskContent, tx.now, reason ?? outcome);
       const fresh = await enqueueJob(tx, { ...job, taskContent, availableAt });
@@ -150,6 +152,8 @@ const enterStage = async (
 ): Promise<void> => {
   const isReturn = move.why !== null;
   const stage = findStage(pipeline, move.to);
+  // Only the end of the pipeline is no stage: a name that nobody knows must not finish a task.
+  must(stage !== undefined || move.to === DONE_STAGE);
   const status = stage === undefined ? "done" : stage.approval ? "waiting" : "active";
   const about = { taskId: task.id, jobId: job.id, runId: run.id };
   const step = {
@@ -176,9 +180,4 @@ const isSameEnding = (run: Run, ending: RunEnding): boolean =>
 const headOf = (result: RunResult): string => {
   if ("head" in result) return result.head;
   throw new Error(`a run that came to '${result.kind}' has no commit to move the task with`);
-};
-
-/** The premises were read in this very transaction: a statement that finds them gone is a fault of this program. */
-const must = (changed: boolean): void => {
-  if (!changed) throw new Error("a settle found its premises changed inside its own transaction");
 };

@@ -5,9 +5,8 @@ import { backoffMs } from "@orchestrator/shared/retry_delay.ts";
 import type { Claim } from "@orchestrator/shared/storage/claim_job.ts";
 import { deletePause } from "@orchestrator/shared/storage/delete_pause.ts";
 import { insertPause } from "@orchestrator/shared/storage/insert_pause.ts";
-import type { Pause } from "@orchestrator/shared/storage/read_pauses.ts";
-import type { Storage } from "@orchestrator/shared/storage/storage.ts";
-import type { RunEnding } from "./run_result.ts";
+import { type Pause, readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
+import type { EndedRun, Storage } from "@orchestrator/shared/storage/storage.ts";
 import { STAGER_UNREACHABLE } from "./run_result.ts";
 
 /** So many different tasks in a row with the same class of tool error are no accident. */
@@ -29,18 +28,22 @@ export class SystemicFaults {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #streaks = new Map<string, { class: string; tasks: Set<number> }>();
+  /** The runs that are under way, with what they were claimed with. */
+  readonly #claims = new Map<number, Claim>();
+  #working: Promise<void> = Promise.resolve();
   readonly #pauses = new Map<string, { probes: number; probeAtMs: number; probedBy: number | null }>();
 
   constructor({ storage, clock, log }: { storage: Storage; clock: Clock; log: Log }) {
     this.#storage = storage;
     this.#clock = clock;
     this.#log = log;
-    storage.onCommitted(({ events }) => {
+    storage.onCommitted(({ events, ended }) => {
       for (const { kind, detail } of events) {
         // What a person has paused, or paused anew, is theirs to end.
         if (kind === "resumed" || (kind === "paused" && detail.by === "person"))
           this.#pauses.delete(String(detail.what));
       }
+      for (const run of ended) this.#sawEnd(run);
     });
   }
 
@@ -63,8 +66,15 @@ export class SystemicFaults {
     return Math.max(0, Math.min(...awaited.map((pause) => pause.probeAtMs)) - this.#clock.monotonicMs());
   }
 
+  /** Resolves when all that has been told of has been dealt with. */
+  async idle(): Promise<void> {
+    await this.#working;
+  }
+
   /** Told of every claim, at once: a claim within something paused is its probe. */
-  claimed({ job, task, run }: Claim): void {
+  claimed(claim: Claim): void {
+    const { job, task, run } = claim;
+    this.#claims.set(run.id, claim);
     const due = this.probes();
     for (const what of scopesOf(job.agent, task.repo, job.stage)) {
       const pause = this.#pauses.get(what);
@@ -72,9 +82,24 @@ export class SystemicFaults {
     }
   }
 
-  /** Told of every run that was settled. */
-  async settled({ job, task, run }: Claim, ending: RunEnding): Promise<void> {
-    const fault = ending.outcome === "tool_error" && ending.class !== STAGER_UNREACHABLE ? ending.class : null;
+  /** Whoever ended the run: its own settle, a person, the reaper in its place. */
+  #sawEnd(ended: EndedRun): void {
+    const claim = this.#claims.get(ended.runId);
+    if (!claim) return;
+    this.#claims.delete(ended.runId);
+    // Apart from the transaction that told of it, and one after the other.
+    this.#working = this.#working
+      .then(() => this.#settled(claim, ended))
+      .catch((error: unknown) => {
+        this.#log.error(
+          { err: error, runId: ended.runId },
+          "what a run's end says about a systemic fault could not be recorded",
+        );
+      });
+  }
+
+  async #settled({ job, task, run }: Claim, ending: EndedRun): Promise<void> {
+    const fault = ending.outcome === "tool_error" && !NOT_SYSTEMIC.has(ending.class ?? "") ? ending.class : null;
     for (const what of scopesOf(job.agent, task.repo, job.stage)) {
       await this.#afterProbe(what, run.id, ending, fault);
       if (fault === null || scopeOfFault(fault, job.agent, task.repo, job.stage) !== what) this.#streaks.delete(what);
@@ -94,30 +119,29 @@ export class SystemicFaults {
     this.#streaks.delete(what);
     if (this.#pauses.has(what)) return;
     const reason = `${OWN_REASON}${fault} on jobs of ${TASKS_IN_A_ROW} tasks in a row; the last: ${lastReason ?? "no reason given"}`;
-    await this.#storage.write(async (tx) => {
+    const isPaused = await this.#storage.write(async (tx) => {
       // Somebody may have paused it by hand meanwhile: that pause is theirs to end.
-      const [theirs] = await tx.query("SELECT 1 FROM queue_state WHERE what = ?", [what]);
-      if (theirs) return;
+      if ((await readPauses(tx)).some((pause) => pause.what === what)) return false;
       await insertPause(tx, what, reason);
       await tx.event("paused", { taskId: null }, { what, reason, class: fault, by: "scheduler" });
+      return true;
     });
+    if (!isPaused) return;
     this.#await(what, 0);
     this.#log.error({ what, class: fault, reason }, "paused: the same tool error hit several tasks in a row");
   }
 
-  async #afterProbe(what: string, runId: number, ending: RunEnding, fault: string | null): Promise<void> {
+  async #afterProbe(what: string, runId: number, ending: EndedRun, fault: string | null): Promise<void> {
     const pause = this.#pauses.get(what);
     if (pause?.probedBy !== runId) return;
-    // A probe that was interrupted, cancelled or taken over has found nothing out.
-    const { outcome } = ending;
-    const foundNothing =
-      outcome === "interrupted" || outcome === "cancelled" || (outcome === "superseded" && ending.class === null);
-    if (foundNothing || ending.class === STAGER_UNREACHABLE) return this.#await(what, pause.probes);
+    if (foundNothing(ending)) return this.#await(what, pause.probes);
     if (fault !== null) return this.#await(what, pause.probes + 1);
-    this.#pauses.delete(what);
+    // Until it is resumed in the database it stays awaited here: a write that fails is made good by the next probe.
+    this.#await(what, pause.probes);
     await this.#storage.write(async (tx) => {
       if (await deletePause(tx, what)) await tx.event("resumed", { taskId: null }, { what, by: "probe" });
     });
+    this.#pauses.delete(what);
     this.#log.info({ what, runId }, "resumed: a probe went through");
   }
 
@@ -127,6 +151,17 @@ export class SystemicFaults {
   }
 }
 
+/** Tool errors that are waited out by other means, or that are everybody's at once. */
+const NOT_SYSTEMIC: ReadonlySet<string> = new Set([STAGER_UNREACHABLE, "database"]);
+
+/** A probe that was interrupted, cancelled, lost or taken over says nothing about the fault. */
+const foundNothing = ({ outcome, class: endedAs }: EndedRun): boolean =>
+  outcome === "interrupted" ||
+  outcome === "cancelled" ||
+  (outcome === "superseded" && endedAs === null) ||
+  endedAs === "lost" ||
+  NOT_SYSTEMIC.has(endedAs ?? "");
+
 const scopesOf = (agent: string, repo: string, stage: string): string[] => [
   `agent:${agent}`,
   `repo:${repo}`,
@@ -135,7 +170,7 @@ const scopesOf = (agent: string, repo: string, stage: string): string[] => [
 
 /** What a class of tool error says something about: the remote, staging as a whole, or the agent's program. */
 export const scopeOfFault = (fault: string, agent: string, repo: string, stage: string): string => {
-  if (fault.startsWith("git")) return `repo:${repo}`;
+  if (fault.startsWith("git") || fault === "finalizer_expired") return `repo:${repo}`;
   if (stage === STAGING_STAGE) return "staging";
   return `agent:${agent}`;
 };

@@ -1,12 +1,13 @@
 import type { Stage } from "@orchestrator/shared/pipeline.ts";
 import type { StagingEvent, StagingResult } from "@orchestrator/shared/schemas/staging_run.ts";
-import { recordHead } from "@orchestrator/shared/storage/record_head.ts";
+import { findTestedRuns } from "@orchestrator/shared/storage/find_tested_runs.ts";
 import { recordStarted } from "@orchestrator/shared/storage/record_run_progress.ts";
 import type { ActiveRun } from "./active_runs.ts";
-import { type Finalizing, finalizeCommit } from "./finalizer.ts";
+import { type CollectedWork, type Finalizing, finalizeCommit } from "./finalizer.ts";
 import { commitFile } from "./git/commit_file.ts";
 import { commitMessage } from "./git/commit_message.ts";
-import { holdOf, type RunContext } from "./run_context.ts";
+import { runRef } from "./git/refs.ts";
+import { holdOf, type RunContext, writingIn } from "./run_context.ts";
 import type { RunLog } from "./run_log.ts";
 import { findPlace, type RunPlace } from "./run_place.ts";
 import { type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
@@ -26,15 +27,14 @@ export const workWithStager = async (
   const found = await findPlace(context, run, stage);
   if (found.kind === "refused") return found.result;
   const { place } = found;
-  // The stager reads the commit to test from the task, so a task that begins at this stage needs its head written first.
-  await writeSurely(
-    () =>
-      storage.write(async (tx) => {
-        await recordHead(tx, holdOf(run), place.start);
-        await recordStarted(tx, holdOf(run), null, { stage: job.stage, agent: job.agent, commit: place.start });
-      }),
-    { what: "started", log: context.log, signal: run.signal },
-  );
+  const tested = await findTested(context, run, place);
+  if (tested !== null) return finalizeCommit(context, run, tested, beginFinalizing());
+  const detail = { stage: job.stage, agent: job.agent, commit: place.start };
+  await writeSurely(() => storage.write((tx) => recordStarted(tx, holdOf(run), null, detail)), {
+    what: "started",
+    log: context.log,
+    signal: run.signal,
+  });
   run.executing({ kind: "stream" });
   let finalizing: Finalizing | null = null;
   let begun = false;
@@ -53,9 +53,29 @@ export const workWithStager = async (
       // The mark is set before the stream can be seen as closed.
       if (event.event === "result") finalizing = beginFinalizing();
     },
+  }).catch((error: unknown) => {
+    // Given up from this side: a run without a verdict, as one that was lost.
+    if (begun) stagingCounters.toolError += 1;
+    throw error;
   });
   count(context, answer, begun);
   return judge(context, run, place, answer, finalizing ?? beginFinalizing());
+};
+
+/**
+ * A run of this job that was tested to its end and cut short before its settle: its artifact is kept, and nothing is deployed
+ * a second time. It counts only where what it tested is still where the task stands.
+ */
+const findTested = async ({ storage }: RunContext, run: ActiveRun, place: RunPlace): Promise<CollectedWork | null> => {
+  const { claim, signal } = run;
+  for (const runId of await findTestedRuns(storage, claim.job.id, claim.run.id)) {
+    const commit = await place.mirror.resolve(runRef(runId), { signal });
+    if (commit === null) continue;
+    const start = await place.mirror.resolve(`${commit}^`, { signal });
+    const isCurrent = start !== null && start === (claim.task.head ?? place.start);
+    return isCurrent ? { place: { ...place, start }, commit, testedBy: { runId, commit: start } } : null;
+  }
+  return null;
 };
 
 const judge = async (
@@ -117,7 +137,7 @@ const fromVerdict = async (
     signal: finalizing.signal,
   };
   await context.points.reach("commit.before", job.id);
-  const made = await mirror.exclusive(() => commitFile(options), finalizing);
+  const made = await writingIn(context, mirror, () => commitFile(options), finalizing);
   await context.points.reach("commit.after", job.id);
   return finalizeCommit(context, run, { place, commit: made, testedBy: { runId: row.id, commit } }, finalizing);
 };

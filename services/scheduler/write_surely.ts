@@ -21,19 +21,20 @@ export interface SureWrite {
  * @throws what will not pass by waiting, and the signal's reason once it is aborted.
  */
 export const writeSurely = async <T>(write: () => Promise<T>, { what, log, onWait, signal }: SureWrite): Promise<T> => {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await write();
-    } catch (error) {
-      if (!isPassing(error)) throw error;
-      const pauseMs = backoffMs(tries, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
-      log.error({ err: error, what, tries, retryInMs: pauseMs }, "the database cannot be written; trying again");
-      onWait?.(true);
+  try {
+    for (let tries = 1; ; tries++) {
       try {
+        return await write();
+      } catch (error) {
+        if (!isPassing(error)) throw error;
+        const pauseMs = backoffMs(tries, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+        log.error({ err: error, what, tries, retryInMs: pauseMs }, "the database cannot be used; trying again");
+        // From the first failure to the end: the tries themselves wait for the lock as well.
+        onWait?.(true);
         await sleep(pauseMs, undefined, signal ? { signal } : undefined);
-      } finally {
-        onWait?.(false);
       }
     }
+  } finally {
+    onWait?.(false);
   }
 };

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
+import type { KernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
 import { lockLeftFolder, removeFolder, runFoldersIn, STAGER_FOLDER } from "./scratch.ts";
 
 /**
@@ -19,9 +20,10 @@ export const clearLeftovers = async (options: {
   const cleared = { processes: 0, folders: 0 };
   for (const name of await stagerFolders(scratchDir)) {
     const folder = join(scratchDir, name);
-    const lock = await lockLeftFolder(folder);
-    if (lock === null) continue;
+    let lock: KernelLock | null = null;
     try {
+      lock = await lockLeftFolder(folder);
+      if (lock === null) continue;
       cleared.processes += await endRuns(folder, clock, log);
       await removeFolder(folder);
       cleared.folders += 1;
@@ -30,7 +32,7 @@ export const clearLeftovers = async (options: {
       // A file of another user (made in a container, say) must not keep this stager from starting.
       log.warn({ err: error, folder }, "what a killed stager left could not be removed");
     } finally {
-      lock.release();
+      lock?.release();
     }
   }
   return cleared;

@@ -103,3 +103,9 @@ export const readCwd = (pid: number): string | null => unlessGone(() => readlink
 
 /** The program that a process runs; null if gone or not ours to read. */
 export const readExe = (pid: number): string | null => unlessGone(() => readlinkSync(`/proc/${pid}/exe`), true);
+
+/** The words of the command that a process was started with; null if gone or not ours to read. */
+export const readCommandLine = (pid: number): string[] | null => {
+  const bytes = unlessGone(() => readFileSync(`/proc/${pid}/cmdline`), true);
+  return bytes === null ? null : bytes.toString("utf8").split("\0").slice(0, -1);
+};

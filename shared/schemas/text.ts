@@ -8,7 +8,10 @@ export const cleanText = (maxLength: number) =>
   v.pipe(
     v.string(),
     v.maxLength(maxLength),
-    v.regex(/^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]*$/, "must not hold control characters other than newline and tab"),
+    v.regex(
+      /^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]*$/,
+      "must not hold control characters other than newline and tab",
+    ),
     v.check((text) => text.isWellFormed(), "must be well-formed Unicode"),
   );
 

@@ -13,6 +13,12 @@ export type Row = Record<string, unknown>;
  */
 const DRIVER_WAIT_MS = 200;
 
+/**
+ * How long the log of changes grows before a commit carries it over into the file, in pages of 4 KiB. With SQLite's own 1000
+ * every fiftieth commit did; pages that are written again and again meanwhile are carried over once.
+ */
+const CHECKPOINT_PAGES = 4000;
+
 /** Pauses between tries, in ms. Each try leaves a closed connection to the garbage collector, so they grow. */
 const BUSY_PAUSES_MS = [50, 100, 250, 500, 1000, 2000];
 
@@ -51,8 +57,13 @@ export class Connection {
     this.#client = createClient({
       url: options.url,
       ...(options.authToken === null ? {} : { authToken: options.authToken }),
-      ...(isFileUrl(options.url) ? { concurrency: 1, timeout: DRIVER_WAIT_MS } : {}),
+      ...(isFileUrl(options.url) ? { concurrency: 1, timeout: DRIVER_WAIT_MS } : { fetch: fetchInTime }),
     });
+  }
+
+  /** Whether the database is on a server, where a transaction must be short and an answer can get lost. */
+  get isRemote(): boolean {
+    return !isFileUrl(this.#options.url);
   }
 
   /** Runs one statement outside a transaction and returns its rows, keys in camelCase. */
@@ -100,6 +111,7 @@ export class Connection {
           await this.#prepare();
           return await operation();
         } catch (error) {
+          if (this.isRemote && isNetworkFault(error)) throw new StorageUnreachableError(error);
           if (!isBusy(error)) throw error;
           this.#prepared = false;
           await this.#client.reconnect();
@@ -120,6 +132,7 @@ export class Connection {
       await this.#client.execute("PRAGMA journal_mode = WAL");
       await this.#client.execute(`PRAGMA synchronous = ${this.#options.synchronous}`);
       await this.#client.execute("PRAGMA foreign_keys = ON");
+      await this.#client.execute(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
     }
     this.#prepared = true;
   }
@@ -152,6 +165,29 @@ export class SqlTransaction {
     return (await this.#transaction.execute({ sql, args: bind(args) })).rowsAffected;
   }
 }
+
+/** The server that has the database did not answer. Whether what was asked for has been done is not known. */
+export class StorageUnreachableError extends Error {
+  readonly code = "storage_unreachable";
+
+  constructor(cause: unknown) {
+    super(`the database server cannot be reached (${cause instanceof Error ? cause.message : cause})`, { cause });
+    this.name = "StorageUnreachableError";
+  }
+}
+
+/** A request to a database server that takes longer than this, in ms, gets no answer any more. */
+const ANSWER_LIMIT_MS = 30_000;
+
+const fetchInTime: typeof fetch = (input, init) =>
+  fetch(input, { ...init, signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
+
+/** What `fetch` throws when the network fails: a TypeError of its own on Node, one without a code on Deno, or our time-out. */
+const isNetworkFault = (error: unknown): boolean =>
+  error instanceof Error &&
+  (error.name === "TimeoutError" ||
+    (error instanceof TypeError &&
+      (error.cause !== undefined || /fetch|network|connect|sending request/i.test(error.message))));
 
 /** Somebody else held the database's lock for longer than this program waits. Nothing was written. */
 export class StorageBusyError extends Error {

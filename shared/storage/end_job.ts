@@ -1,4 +1,5 @@
 import type { JobStatus } from "../domain.ts";
+import { endTaskLease } from "./end_task_lease.ts";
 import type { Tx } from "./storage.ts";
 
 /** The job that a run works on, while it still works on it. */
@@ -37,10 +38,6 @@ export const requeueJob = async (
   );
   if (changed === 0) return false;
   tx.jobMoved("running", "queued");
-  await tx.run("UPDATE tasks SET lease_run_id = NULL, updated_at = ? WHERE id = ? AND lease_run_id = ?", [
-    tx.now,
-    taskId,
-    runId,
-  ]);
+  await endTaskLease(tx, { taskId, runId });
   return true;
 };

@@ -1,25 +1,45 @@
 import type { Run } from "../schemas/rows.ts";
+import { wasCutShort } from "./find_tested_runs.ts";
 import type { Storage } from "./storage.ts";
 
-export interface EarlierRun extends Pick<Run, "id" | "jobId" | "stage" | "agent" | "attempt" | "exitCode"> {
-  /** It ended by something around it (restart, failing push, hung or lost finalizer), not by its work. */
-  cutShort: boolean;
+export interface EarlierRun extends Pick<Run, "id" | "jobId" | "stage" | "agent" | "attempt" | "outcome"> {
+  /**
+   * Its agent exited 0 of itself, and the run was cut short after that by something around it (a restart, a failing push, a
+   * hung or lost finalizer); nobody has judged its work since.
+   */
+  isFinished: boolean;
+  /** The newest run since that went on with its work and was turned away by the gate: under its id the work is kept. */
+  judgedBy: number | null;
 }
 
+/** As far back as runs that came to nothing are passed over; a job's retry rules allow fewer in a row. */
+const LOOK_BACK = 100;
+
 /**
- * The task's last run before `runId` that started an agent: whose work the workspace holds. Runs that came to nothing before
- * their agent, or went on with collected work, are passed over.
+ * The task's last run before `runId` whose agent was started, as far as is known: what stands in the workspace is its, or
+ * nobody's. Runs that came to nothing before their agent, or went on with collected work, are passed over.
  */
 export const findEarlierRun = async (
   storage: Pick<Storage, "query">,
   taskId: number,
   runId: number,
 ): Promise<EarlierRun | null> => {
-  const [row] = await storage.query<Omit<EarlierRun, "cutShort"> & { cutShort: number }>(
-    `SELECT id, job_id, stage, agent, attempt, exit_code,
-       coalesce(outcome IN ('interrupted', 'tool_error') OR outcome_class = 'lost', 0) AS cut_short
-     FROM agent_runs WHERE task_id = ? AND id < ? AND pid IS NOT NULL ORDER BY id DESC LIMIT 1`,
+  const rows = await storage.query<Candidate>(
+    `SELECT id, job_id, stage, agent, attempt, exit_code, signal, outcome, outcome_class, pid_started
+     FROM agent_runs WHERE task_id = ? AND id < ? ORDER BY id DESC LIMIT ${LOOK_BACK}`,
     [taskId, runId],
   );
-  return row ? { ...row, cutShort: row.cutShort === 1 } : null;
+  const at = rows.findIndex((row) => row.pidStarted !== null);
+  const author = rows[at];
+  if (!author) return null;
+  const { id, jobId, stage, agent, attempt, outcome } = author;
+  const judgedBy = rows.slice(0, at).find((row) => !wasCutShort(row))?.id ?? null;
+  // An exit that came upon a signal of ours is recorded with it: a 0 then is the agent's good manners, not its work's end.
+  const isFinished = author.exitCode === 0 && author.signal === null && wasCutShort(author) && judgedBy === null;
+  return { id, jobId, stage, agent, attempt, outcome, isFinished, judgedBy };
 };
+
+type Candidate = Pick<
+  Run,
+  "id" | "jobId" | "stage" | "agent" | "attempt" | "exitCode" | "signal" | "outcome" | "outcomeClass" | "pidStarted"
+>;

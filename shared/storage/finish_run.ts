@@ -17,6 +17,6 @@ export const finishRun = async (
     [ending.outcome, ending.class, ending.reason, tx.now, runId],
   );
   if (!run) return false;
-  tx.runEnded({ ...run, runId, outcome: ending.outcome });
+  tx.runEnded({ ...run, runId, ...ending });
   return true;
 };

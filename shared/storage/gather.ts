@@ -1,5 +1,6 @@
+import { FencedOffError } from "./check_epoch.ts";
 import { StorageBusyError } from "./connection.ts";
-import { FencedOffError, type Storage, type Tx } from "./storage.ts";
+import type { Storage, Tx } from "./storage.ts";
 
 /** So many are written at once at most. */
 const MAX_GATHERED = 128;

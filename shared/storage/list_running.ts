@@ -8,13 +8,14 @@ export interface RunningJob extends Pick<Job, "taskId" | "stage" | "agent" | "at
   pid: Run["pid"];
   pidStarted: Run["pidStarted"];
   exitCode: Run["exitCode"];
+  signal: Run["signal"];
 }
 
 /** The jobs that are `running`, with their runs. Costs what is running, not what ever ran. */
 export const listRunning = (storage: Pick<Storage, "query">): Promise<RunningJob[]> =>
   storage.query<RunningJob>(
     `SELECT j.id AS job_id, j.run_id, j.task_id, j.stage, j.agent, j.attempt, j.max_attempts, t.work_item_id,
-       r.pid, r.pid_started, r.exit_code
+       r.pid, r.pid_started, r.exit_code, r.signal
      FROM jobs j JOIN tasks t ON t.id = j.task_id JOIN agent_runs r ON r.id = j.run_id
      WHERE j.status = 'running' ORDER BY j.id`,
   );

@@ -1,3 +1,4 @@
+import { checkEpoch } from "./check_epoch.ts";
 import type { Connection } from "./connection.ts";
 import { initial } from "./migrations/0001_initial.ts";
 
@@ -29,13 +30,15 @@ export const readSchemaVersion = async (connection: Pick<Connection, "query">): 
 /**
  * Brings the database to `SCHEMA_VERSION`, forward only, all in one transaction. Only the holder of the scheduler lock may
  * call it.
- * @throws {SchemaTooNewError} before anything is written.
+ * @param epoch what the caller writes under; null for a database that is just being made, which has no epoch yet.
+ * @throws {SchemaTooNewError} before anything is written; {FencedOffError} where another scheduler has taken over.
  */
-export const migrate = async (connection: Connection): Promise<void> => {
+export const migrate = async (connection: Connection, epoch: number | null): Promise<void> => {
   // Asked first without a transaction: a database that is up to date, or too new, is not locked for the question.
   if ((await readKnownVersion(connection)) === SCHEMA_VERSION) return;
   await connection.transaction(async (tx) => {
     const found = await readKnownVersion(tx);
+    if (epoch !== null) await checkEpoch(tx, epoch);
     for (const statements of MIGRATIONS.slice(found)) {
       for (const statement of statements) await tx.run(statement);
     }

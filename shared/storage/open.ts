@@ -39,9 +39,9 @@ export const openStorage = async (
   });
   const reader = new Connection({ ...common, readOnly: true, busyLimitMs: READ_BUSY_LIMIT_MS });
   try {
-    if ((await readKnownVersion(writer)) === 0) await migrate(writer);
+    if ((await readKnownVersion(writer)) === 0) await migrate(writer, null);
     const { instanceId, epoch } = await take(writer);
-    await migrate(writer);
+    await migrate(writer, epoch);
     const storage = new Storage(writer, reader, clock, epoch);
     await countOnce(storage);
     return { storage, instanceId };

@@ -1,6 +1,18 @@
-import type { EventDetail } from "../schemas/rows.ts";
+import type { EventDetail, Run } from "../schemas/rows.ts";
 import type { JobHold } from "./end_job.ts";
 import type { Tx } from "./storage.ts";
+
+/**
+ * Records that the run's agent is about to be started. From here on it may have run, whatever becomes of this process before
+ * the start itself is recorded.
+ */
+export const recordStarting = async (tx: Tx, { runId }: JobHold): Promise<void> => {
+  await tx.run("UPDATE agent_runs SET pid_started = 0 WHERE id = ? AND outcome IS NULL", [runId]);
+};
+
+/** Whether the agent of a run may have been started and was not seen to exit 0 of itself: the next attempt would run it again. */
+export const mayRunAgain = (run: Pick<Run, "pidStarted" | "exitCode" | "signal">): boolean =>
+  run.pidStarted !== null && !(run.exitCode === 0 && run.signal === null);
 
 /** Records that the run's worker has been started: a process of this machine, or (pid null) the stager. */
 export const recordStarted = async (

@@ -2,21 +2,12 @@ import { setImmediate } from "node:timers/promises";
 import { type Clock, isoTime } from "../clock.ts";
 import type { EventKind, JobStatus, Outcome } from "../domain.ts";
 import type { EventDetail, Run, TaskEvent } from "../schemas/rows.ts";
+import { checkEpoch } from "./check_epoch.ts";
 import { type Connection, isBusy, type Row, type SqlTransaction, type SqlValue } from "./connection.ts";
+import { countOnce } from "./count_once.ts";
 import { insertRows } from "./insert_rows.ts";
+import { isPassing } from "./is_passing.ts";
 import { type Move, Tally, type TaskPlace } from "./tally.ts";
-
-/** Another scheduler has taken over: nothing more may be written, pushed or started by this one. */
-export class FencedOffError extends Error {
-  readonly code = "fenced_off";
-
-  constructor(mine: number, found: number | null) {
-    super(
-      `this scheduler holds epoch ${mine}, the database is at epoch ${found ?? "none"}: another scheduler has taken over`,
-    );
-    this.name = "FencedOffError";
-  }
-}
 
 /** A run that a claim has begun. */
 export interface BegunRun {
@@ -29,6 +20,8 @@ export interface BegunRun {
 export interface EndedRun extends Pick<Run, "jobId" | "agent" | "stage"> {
   runId: number;
   outcome: Outcome;
+  class: string | null;
+  reason: string | null;
 }
 
 /** What a committed transaction changed, for those who wait for it: the dispatcher, event streams, metrics. */
@@ -155,6 +148,7 @@ export class Storage {
   readonly tally = new Tally();
   #waiting: WaitingWrite[] = [];
   #writing = false;
+  #inDoubt = false;
 
   /** @param epoch what `takeLease` answered. */
   constructor(writer: Connection, reader: Connection, clock: Clock, epoch: number) {
@@ -191,17 +185,28 @@ export class Storage {
     while (this.#waiting.length > 0) {
       // The driver does not give way while it writes, so all that has arrived meanwhile is let in before the next commit.
       await setImmediate();
-      const batch = this.#waiting.splice(0, MAX_WRITES_PER_COMMIT);
+      const batch = this.#waiting.splice(0, this.#writer.isRemote ? 1 : MAX_WRITES_PER_COMMIT);
       try {
+        await this.#recountIfInDoubt();
         const written = await this.#writeBatch(batch);
         for (const { tx } of written) if (tx) this.#announce(tx);
         for (const { settle } of written) settle();
       } catch (error) {
+        // The answer to a commit may be what was lost: what this process believes is counted is not certain any more.
+        this.#inDoubt ||= isPassing(error);
         for (const { reject } of batch) reject(error);
       }
     }
     // In the same step as the look at the queue: a write that comes a moment later begins the next round.
     this.#writing = false;
+  }
+
+  /** Counts anew after a failure whose effect is unknown, before the next transaction moves the counts on. */
+  async #recountIfInDoubt(): Promise<void> {
+    if (!this.#inDoubt) return;
+    await countOnce(this);
+    this.#inDoubt = false;
+    for (const listener of this.#listeners) listener({ events: [], begun: [], ended: [], queueMoved: true });
   }
 
   /**
@@ -260,8 +265,7 @@ export class Storage {
   /** A write transaction under the fence. */
   #transaction<T>(work: (sql: SqlTransaction) => Promise<T>): Promise<T> {
     return this.#writer.transaction(async (sql) => {
-      const [lease] = await sql.query<{ epoch: number }>("SELECT epoch FROM scheduler_lease WHERE id = 1");
-      if (lease?.epoch !== this.#epoch) throw new FencedOffError(this.#epoch, lease?.epoch ?? null);
+      await checkEpoch(sql, this.#epoch);
       return work(sql);
     });
   }
@@ -274,9 +278,8 @@ export class Storage {
   }
 
   /** @throws {FencedOffError} where another scheduler has taken over. Asked just before a push or a ref update. */
-  async checkFence(): Promise<void> {
-    const [lease] = await this.query<{ epoch: number }>("SELECT epoch FROM scheduler_lease WHERE id = 1");
-    if (lease?.epoch !== this.#epoch) throw new FencedOffError(this.#epoch, lease?.epoch ?? null);
+  checkFence(): Promise<void> {
+    return checkEpoch(this, this.#epoch);
   }
 
   query<T extends object = Row>(sql: string, args: SqlValue[] = []): Promise<T[]> {

@@ -13,6 +13,7 @@ const situation = (over: Partial<Situation> = {}): Situation => ({
   stage: stage("review"),
   pipeline: DEFAULT_PIPELINE,
   earlier: [],
+  toolErrors: 0,
   defer: { delayMs: 30_000, maxDefers: 10, maxMs: 6 * 3_600_000 },
   nowMs: NOW,
   random: 0,
@@ -45,8 +46,11 @@ const again = (attempt: number, delayMs: number, event: "retried" | "requeued" =
   delayMs,
 });
 
-const runs = (n: number, outcome: "tool_error" | "interrupted" | "failed", outcomeClass: string | null = null) =>
-  Array.from({ length: n }, () => ({ outcome, outcomeClass }));
+const runs = (
+  n: number,
+  outcome: "tool_error" | "interrupted" | "failed" | "superseded",
+  outcomeClass: string | null = null,
+) => Array.from({ length: n }, () => ({ outcome, outcomeClass }));
 
 describe("a gate that passed moves the task to the next stage", () => {
   test.each([
@@ -117,13 +121,11 @@ describe("a tool error", () => {
     [8, 300_000],
   ])("after %i others is repeated in %i ms without using up an attempt", (n, delayMs) => {
     const job = { attempt: 3, maxAttempts: 3, taskContent: "" };
-    expect(decideNext(toolError, situation({ job, earlier: runs(n, "tool_error", "git_fetch") }))).toEqual(
-      again(3, delayMs),
-    );
+    expect(decideNext(toolError, situation({ job, toolErrors: n }))).toEqual(again(3, delayMs));
   });
 
   test("the tenth blocks the task", () => {
-    const next = decideNext(toolError, situation({ earlier: runs(9, "tool_error", "git_push") }));
+    const next = decideNext(toolError, situation({ toolErrors: 9 }));
     expect(next).toEqual({ kind: "block", reason: "10 tool errors on this job, the last git_fetch: no route" });
   });
 
@@ -211,8 +213,28 @@ describe("a deferred staging run", () => {
   });
 });
 
-test("a branch that moved under a staging run is tested once more, at once and without using up anything", () => {
-  expect(decideNext({ kind: "branch_moved", reason: "moved" }, situation())).toEqual(again(1, 0, "requeued"));
+describe("a branch that moved under a run", () => {
+  const moved = (n: number) =>
+    decideNext(
+      { kind: "branch_moved", reason: "moved" },
+      situation({ earlier: runs(n, "superseded", "branch_moved") }),
+    );
+
+  test.each([
+    [0, 0],
+    [1, 10_000],
+    [2, 20_000],
+    [8, 300_000],
+  ])("after %i others in a row is looked at again in %i ms, without using up anything", (n, delayMs) => {
+    expect(moved(n)).toEqual(again(1, delayMs, "requeued"));
+  });
+
+  test("ten times in a row blocks the task", () => {
+    expect(moved(9)).toEqual({
+      kind: "block",
+      reason: "the branch moved under 10 runs in a row, the last time: moved",
+    });
+  });
 });
 
 test("a branch that somebody else moved blocks the task at once, whatever attempts are left", () => {

@@ -30,7 +30,17 @@ const prompt = (stageName: string, changes: Partial<PromptInput> = {}): string =
   const pipeline = changes.pipeline ?? DEFAULT_PIPELINE;
   const stage = stageOf(stageName, pipeline);
   const path = artifactPath(stage, (changes.task ?? task).workItemId);
-  return buildPrompt({ task, job, stage, pipeline, artifactPath: path, override: null, wipRef: null, ...changes });
+  return buildPrompt({
+    task,
+    job,
+    stage,
+    pipeline,
+    artifactPath: path,
+    override: null,
+    leftRefs: [],
+    earlierOutcome: "failed",
+    ...changes,
+  });
 };
 const count = (text: string, part: string): number => text.split(part).length - 1;
 
@@ -172,9 +182,9 @@ describe("why it is here again", () => {
 
   test("work that an earlier run left is named", () => {
     const ref = "refs/orchestrator/wip/9";
-    expect(prompt("development", { wipRef: ref })).toContain(`git log -p HEAD..${ref}`);
-    expect(prompt("development", { wipRef: ref })).not.toContain("within what this stage may change");
-    expect(prompt("review", { wipRef: ref })).toContain("within what this stage may change");
+    expect(prompt("development", { leftRefs: [ref] })).toContain(`git log -p HEAD..${ref}`);
+    expect(prompt("development", { leftRefs: [ref] })).not.toContain("within what this stage may change");
+    expect(prompt("review", { leftRefs: [ref] })).toContain("within what this stage may change");
   });
 });
 

@@ -1,7 +1,8 @@
 import type { RepoConfig } from "@orchestrator/shared/config/config.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
 import { DEFAULT_PIPELINE } from "@orchestrator/shared/pipeline.ts";
-import { claimJob } from "@orchestrator/shared/storage/claim_job.ts";
+import { type Claim, claimJob } from "@orchestrator/shared/storage/claim_job.ts";
+import { finishRun } from "@orchestrator/shared/storage/finish_run.ts";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import { describe, expect, test } from "vitest";
 import { pauseQueue } from "../../services/scheduler/pause_queue.ts";
@@ -24,6 +25,9 @@ const setup = async () => {
   const claim = async (task: object = {}) => {
     n += 1;
     await insertTaskWithJob(storage, { workItemId: `ORCH-${n}`, ...task });
+    return claimNext();
+  };
+  const claimNext = async () => {
     const claimed = await storage.write((tx) =>
       claimJob(tx, {
         limits: { total: 99, perRepo: {}, perAgent: {} },
@@ -36,9 +40,14 @@ const setup = async () => {
     if (claimed) faults.claimed(claimed);
     return claimed;
   };
-  const fail = async (code: string, task: object = {}) => faults.settled((await claim(task))!, toolError(code));
+  /** Records how a claimed run ended, as its settle would. */
+  const end = async (claimed: Claim | null, ending: RunEnding) => {
+    await storage.write((tx) => finishRun(tx, claimed!.run.id, ending));
+    await faults.idle();
+  };
+  const fail = async (code: string, task: object = {}) => end(await claim(task), toolError(code));
   const paused = async () => (await readPauses(storage)).map(({ what }) => what);
-  return { clock, storage, log, faults, claim, fail, paused };
+  return { clock, storage, log, faults, claim, claimNext, end, fail, paused };
 };
 
 test.each([
@@ -67,10 +76,10 @@ test("the same tool error on three different tasks in a row pauses what it speak
 
 describe("it is not three in a row", () => {
   test("when a success stands between them", async () => {
-    const { faults, claim, fail, paused } = await setup();
+    const { claim, end, fail, paused } = await setup();
     await fail("git_fetch");
     await fail("git_fetch");
-    await faults.settled((await claim())!, succeeded);
+    await end(await claim(), succeeded);
     await fail("git_fetch");
     expect(await paused()).toEqual([]);
   });
@@ -82,9 +91,12 @@ describe("it is not three in a row", () => {
   });
 
   test("when they are of one task, however often it fails", async () => {
-    const { faults, claim, paused } = await setup();
-    const one = (await claim())!;
-    for (let n = 0; n < 9; n++) await faults.settled(one, toolError("git_fetch"));
+    const { storage, claim, claimNext, end, paused } = await setup();
+    const { job } = (await claim())!;
+    for (let n = 0; n < 9; n++) {
+      await storage.write((tx) => tx.run("UPDATE jobs SET status = 'queued', run_id = NULL WHERE id = ?", [job.id]));
+      await end(await claimNext(), toolError("git_fetch"));
+    }
     expect(await paused()).toEqual([]);
   });
 
@@ -109,14 +121,14 @@ describe("a paused repository", () => {
   };
 
   test("is probed by one job after a minute, and goes on when the probe goes through", async () => {
-    const { clock, storage, faults, claim, paused } = await pausedRepo();
+    const { clock, storage, faults, claim, end, paused } = await pausedRepo();
     expect(await claim()).toBe(null);
     expect(faults.nextProbeInMs()).toBe(60_000);
     clock.advance(60_000);
     const probe = await claim();
     expect(probe).not.toBe(null);
     expect(await claim()).toBe(null);
-    await faults.settled(probe!, succeeded);
+    await end(probe, succeeded);
     expect(await paused()).toEqual([]);
     expect(await claim()).not.toBe(null);
     const events = await storage.query("SELECT detail ->> 'by' AS by FROM task_events WHERE kind = 'resumed'");
@@ -124,12 +136,12 @@ describe("a paused repository", () => {
   });
 
   test("waits twice as long after each probe that fails, up to half an hour", async () => {
-    const { clock, faults, claim, paused } = await pausedRepo();
+    const { clock, faults, claim, end, paused } = await pausedRepo();
     const waits: (number | null)[] = [];
     for (let n = 0; n < 7; n++) {
       waits.push(faults.nextProbeInMs());
       clock.advance(faults.nextProbeInMs()!);
-      await faults.settled((await claim())!, toolError("git_fetch"));
+      await end(await claim(), toolError("git_fetch"));
     }
     expect(waits.map((ms) => ms! / 60_000)).toEqual([1, 2, 4, 8, 16, 30, 30]);
     expect(await paused()).toEqual(["repo:shop"]);
@@ -174,9 +186,9 @@ describe("a paused repository", () => {
     { outcome: "cancelled", class: null, reason: "a person cancelled the task" },
     { outcome: "superseded", class: null, reason: null },
   ])("is probed again after a probe that ended $outcome: it has found nothing out", async (ending) => {
-    const { clock, faults, claim, paused } = await pausedRepo();
+    const { clock, faults, claim, end, paused } = await pausedRepo();
     clock.advance(60_000);
-    await faults.settled((await claim())!, ending);
+    await end(await claim(), ending);
     expect(await paused()).toEqual(["repo:shop"]);
     expect(faults.nextProbeInMs()).toBe(60_000);
   });

@@ -1,4 +1,5 @@
 import { basename, dirname, join } from "node:path";
+import { kindOf } from "./careful_files.ts";
 
 // Beside a workspace; a work item's id begins with a letter, so that these names are nobody's workspace.
 
@@ -7,3 +8,7 @@ export const savedIndex = (workspace: string): string => join(dirname(workspace)
 
 /** Stands there while a workspace is being made: one beside which it is found is half-made. */
 export const makingMarker = (workspace: string): string => join(dirname(workspace), `.${basename(workspace)}.making`);
+
+/** Whether the workspace was being made when that was cut short: what stands in it is nobody's work. */
+export const isHalfMade = async (workspace: string): Promise<boolean> =>
+  (await kindOf(makingMarker(workspace))) !== "absent";

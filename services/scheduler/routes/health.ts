@@ -32,8 +32,8 @@ export const healthRoutes: Routes = ({ api }) =>
           }),
         },
       }),
-      (c) => {
-        const { ready, reasons } = api.readiness();
+      async (c) => {
+        const { ready, reasons } = await api.readiness();
         return c.json({ ready, reasons }, ready ? 200 : 503);
       },
     );

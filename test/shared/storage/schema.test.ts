@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { createClient } from "@libsql/client";
 import { JOB_STATUSES, TASK_STATUSES } from "@orchestrator/shared/domain.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { enqueueJob } from "@orchestrator/shared/storage/enqueue_job.ts";
 import { insertTask } from "@orchestrator/shared/storage/insert_task.ts";
 import { SCHEMA_VERSION } from "@orchestrator/shared/storage/migrate.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
-import { FencedOffError } from "@orchestrator/shared/storage/storage.ts";
 import { describe, expect, test } from "vitest";
 import { insertTaskWithJob } from "../../helpers/insert.ts";
 import { openTestStorage } from "../../helpers/storage.ts";
