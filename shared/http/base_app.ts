@@ -29,12 +29,27 @@ export const createBaseApp = ({ log, clock, guard: guardOptions }: BaseAppOption
   });
 
   app.onError((error, c) => {
+    const passing = PASSING.get(String((error as { code?: unknown }).code));
+    if (passing !== undefined) {
+      c.var.log.warn({ err: error, method: c.req.method, path: c.req.path }, "request could not be answered now");
+      return problem("unavailable", passing, { headers: { "retry-after": RETRY_AFTER_S } });
+    }
     c.var.log.error({ err: error, method: c.req.method, path: c.req.path }, "request failed");
     return problem("internal", `The request failed inside the service. Its log has more under ${c.var.requestId}.`);
   });
 
   return app;
 };
+
+/** Codes of errors that are nobody's fault here and may be gone at the next try: the database is locked, or out of reach. */
+const PASSING: ReadonlyMap<string, string> = new Map([
+  ["storage_busy", "The database is locked by another program; nothing was changed. Try again in a moment."],
+  [
+    "storage_unreachable",
+    "The database cannot be reached; whether anything was changed is not known. Look, then try again.",
+  ],
+]);
+const RETRY_AFTER_S = "5";
 
 /** The methods for which a route, and not only middleware (registered for all methods), stands at the path. */
 const allowedMethods = (app: Hono<HttpEnv>, path: string): string[] => {

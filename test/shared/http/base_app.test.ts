@@ -1,4 +1,5 @@
 import { PROBLEMS, type ProblemCode, problem, problemSchema } from "@orchestrator/shared/http/problem.ts";
+import { StorageBusyError, StorageUnreachableError } from "@orchestrator/shared/storage/connection.ts";
 import { Hono } from "hono";
 import * as v from "valibot";
 import { describe, expect, test } from "vitest";
@@ -13,6 +14,12 @@ const createThings = () => {
   app.route("/", routes);
   app.get("/fails", () => {
     throw new Error("SQLITE_CORRUPT at /data/orchestrator.db");
+  });
+  app.get("/locked", () => {
+    throw new StorageBusyError(30_000, new Error("held by pid 7"));
+  });
+  app.get("/away", () => {
+    throw new StorageUnreachableError(new TypeError("connect ECONNREFUSED db.internal:8080"));
   });
   app.get("/fails-later", async () => Promise.reject(new TypeError("secret internals")));
   return test;
@@ -42,6 +49,17 @@ describe("what is not there", () => {
 });
 
 describe("an exception", () => {
+  test.each(["/locked", "/away"])(
+    "at %s may be gone at the next try: 503, when to come again, nothing internal",
+    async (path) => {
+      const answer = await createThings().app.request(path);
+      expect(answer.headers.get("retry-after")).toBe("5");
+      const body = await problemOf(answer);
+      expect([body.status, body.code]).toEqual([503, "unavailable"]);
+      expect(JSON.stringify(body)).not.toMatch(/pid|db\.internal|ECONNREFUSED/);
+    },
+  );
+
   test.each(["/fails", "/fails-later"])("at %s is 500: the log has it, the answer nothing of it", async (path) => {
     const { app, lines } = createThings();
     const answer = await app.request(path, { headers: { "x-request-id": "r-1" } });
