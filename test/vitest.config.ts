@@ -7,6 +7,8 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     pool: "forks",
+    // Much of the time is spent waiting for processes and for git, so two files share what cores there are.
+    maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     allowOnly: false,
