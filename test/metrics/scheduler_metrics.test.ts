@@ -161,7 +161,15 @@ test("what is undone is not counted", async () => {
   const before = await textOf(site);
   const undone = site.storage.write(async (tx) => {
     tx.runBegun({ runId: 1, dueForMs: 5 });
-    tx.runEnded({ runId: run.claim.run.id, jobId: 1, agent: "analyst", stage: "analysis", outcome: "succeeded", class: null, reason: null });
+    tx.runEnded({
+      runId: run.claim.run.id,
+      jobId: 1,
+      agent: "analyst",
+      stage: "analysis",
+      outcome: "succeeded",
+      class: null,
+      reason: null,
+    });
     await tx.event("advanced", { taskId: task.id }, { from: "analysis", to: "architecture" });
     throw new Error("no");
   });
