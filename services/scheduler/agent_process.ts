@@ -7,18 +7,22 @@ import { clearTimeout, setTimeout } from "node:timers";
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import { openChildOutput } from "@orchestrator/shared/process/child_output.ts";
 import { type EndResult, endProcesses, type Marks } from "@orchestrator/shared/process/end_processes.ts";
-import { markFirstToGo } from "@orchestrator/shared/process/first_to_go.ts";
 import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import { underKeeper } from "./agent_keeper.ts";
 import { findCommand, takesPromptAsArgument, withPrompt } from "./command.ts";
+import { refuseExitNote } from "./exit_notes.ts";
 import type { RunLog } from "./run_log.ts";
 import { spawnError } from "./spawn_error.ts";
 
 /** How long a process that the agent left may hold the output open after the agent's exit, and after `end()`. */
 const HELD_OUTPUT_MS = { afterExit: 60_000, afterEnd: 1000 };
 
-/** How an agent's own process ended: one of the two is null. */
+/**
+ * How an agent's own process ended: one of the two is null. An exit code by which a shell tells a signal (128 + n, up to
+ * SIGTERM) counts as that signal.
+ */
 export interface AgentExit {
   code: number | null;
   /** The signal's name, such as `SIGKILL`. */
@@ -34,6 +38,8 @@ export interface AgentOptions {
   cwd: string;
   /** The whole environment. Its `ORCH_INSTANCE_ID` and `ORCH_RUN_ID` are the marks by which `end()` finds what left the group. */
   env: Readonly<Record<string, string>>;
+  /** Absolute path of the file that is there once the agent has exited 0, whoever still lives to see it (`exit_notes.ts`). */
+  exitNote: string;
   /** Takes both outputs. Where it falls behind, the agent waits when it writes. */
   log: RunLog;
   clock: Clock;
@@ -42,7 +48,7 @@ export interface AgentOptions {
 }
 
 export interface AgentProcess {
-  /** Also the number of its process group and session. */
+  /** Its keeper's, which leads its process group and session, and ends as it ends. */
   pid: number;
   /** With the pid it names this very process; 0 if it was gone before it could be looked at. */
   started: number;
@@ -88,12 +94,12 @@ const spawnAgent = async (
   stdin: number | null,
   options: AgentOptions,
 ): Promise<RunningAgent> => {
-  const { argv, cwd, env } = options;
+  const { cwd, env, exitNote } = options;
+  const keeper = underKeeper(exitNote, file, args);
   const output = await openChildOutput();
   let child: ChildProcess;
   try {
-    child = spawn(file, args, {
-      argv0: argv[0],
+    child = spawn(keeper.program, keeper.args, {
       cwd,
       env,
       detached: true,
@@ -105,7 +111,6 @@ const spawnAgent = async (
     output.abandon();
     throw error;
   }
-  markFirstToGo(child.pid);
   // Nothing is awaited between the start and this: an agent may be gone a moment later.
   return new RunningAgent(child, child.pid, output.streams(child), options);
 };
@@ -179,7 +184,8 @@ class RunningAgent implements AgentProcess {
   }
 
   async end(graceMs: number, signal?: AbortSignal): Promise<EndResult> {
-    const { clock } = this.#options;
+    const { clock, exitNote } = this.#options;
+    if (this.#exit === null) refuseExitNote(exitNote);
     const group = { pid: this.pid, started: this.started };
     const result = await endProcesses({ group, marks: this.#marks(), graceMs, clock, ...(signal && { signal }) });
     if (!result.survivors.includes(this.pid)) await this.exited;

@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { access, stat } from "node:fs/promises";
+import { access, open, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 
@@ -63,7 +63,10 @@ export const findCommand = async (command: string, cwd: string, path: string | u
   let blocked: string | null = null;
   for (const candidate of candidates) {
     const finding = await look(candidate);
-    if (finding === "executable") return candidate;
+    if (finding === "executable") {
+      await checkInterpreter(candidate, cwd);
+      return candidate;
+    }
     if (finding === "not_executable") blocked ??= candidate;
   }
   if (blocked !== null) {
@@ -76,4 +79,32 @@ export const findCommand = async (command: string, cwd: string, path: string | u
     "command_not_found",
     `the command '${command}' was not found ${isPath ? `at ${candidates[0]}` : `in PATH (${path ?? "not set"})`}: install it, or correct the command in the configuration`,
   );
+};
+
+/** The kernel reads no more of a script's first line (BINPRM_BUF_SIZE). */
+const FIRST_LINE_BYTES = 256;
+
+/** A script names the program that reads it, without which the script is no command. */
+const checkInterpreter = async (file: string, cwd: string): Promise<void> => {
+  const interpreter = /^#![ \t]*([^ \t\n]+)/.exec(await firstBytes(file))?.[1];
+  if (interpreter === undefined || (await look(resolve(cwd, interpreter))) === "executable") return;
+  throw new ToolError(
+    "command_not_executable",
+    `${file} could not be started: the interpreter that its first line names, ${interpreter}, is missing or not executable`,
+  );
+};
+
+/** Empty where the file may be run but not read. */
+const firstBytes = async (path: string): Promise<string> => {
+  const file = await open(path, "r").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "EACCES" || error.code === "ETXTBSY") return null;
+    throw error;
+  });
+  if (file === null) return "";
+  try {
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(FIRST_LINE_BYTES), 0, FIRST_LINE_BYTES, 0);
+    return buffer.toString("latin1", 0, bytesRead);
+  } finally {
+    await file.close();
+  }
 };

@@ -9,6 +9,7 @@ import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { AgentExit, AgentProcess } from "./agent_process.ts";
 import { classifyExit } from "./classify_exit.ts";
+import { exitNotePath, removeExitNote } from "./exit_notes.ts";
 import { type Judgement, judgeStage } from "./gates.ts";
 import { commitMessage } from "./git/commit_message.ts";
 import { mergeIntoBase } from "./git/merge_into_base.ts";
@@ -58,6 +59,10 @@ export const finalizeAgentRun = async (
   const seen = run.endReason === null ? exit : { ...exit, signal: exit.signal ?? "SIGTERM" };
   const write = () => storage.write((tx) => recordExited(tx, holdOf(run), seen));
   await writeSurely(write, { what: "exited", log, ...finalizing });
+  // One that stays behind says what the database says as well.
+  await removeExitNote(exitNotePath(config.dataDir, run.claim.run.id)).catch((error: unknown) =>
+    log.warn({ err: error, ...holdOf(run) }, "the note of an agent's exit could not be removed"),
+  );
   await points.reach("exit.recorded", job.id);
 
   const work = { place, workspace, author: run.claim.run };

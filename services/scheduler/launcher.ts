@@ -8,6 +8,7 @@ import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { agentEnvironment } from "./agent_environment.ts";
 import { type AgentProcess, startAgent } from "./agent_process.ts";
+import { clearExitNote, exitNotePath } from "./exit_notes.ts";
 import { prepareWorkspace } from "./git/workspace.ts";
 import { readPromptOverride } from "./prompt_override.ts";
 import { buildPrompt } from "./prompts.ts";
@@ -60,10 +61,13 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
   await recordStart(context, run);
   await points.reach("spawn.before", job.id);
   await fenceOf(context)();
+  const exitNote = exitNotePath(config.dataDir, run.claim.run.id);
+  await clearExitNote(exitNote);
   const process = await startAgent({
     argv: agent.command,
     prompt,
     cwd: workspace,
+    exitNote,
     env: childEnvironment(config.parentEnv, {
       ...agent.env,
       ...agentEnvironment({ instanceId: context.instanceId, ...run.claim, artifactPath }),

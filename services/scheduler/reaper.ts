@@ -6,6 +6,7 @@ import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { listRunning, type RunningJob } from "@orchestrator/shared/storage/list_running.ts";
 import { mayRunAgain } from "@orchestrator/shared/storage/record_run_progress.ts";
 import type { ActiveRun } from "./active_runs.ts";
+import { recordNotedExit } from "./noted_exits.ts";
 import { findOrphans } from "./orphans.ts";
 import { decide, type JobView, type ReaperAction } from "./reaper_decision.ts";
 import type { RunContext } from "./run_context.ts";
@@ -171,14 +172,15 @@ export class Reaper {
   }
 
   /** Settles the run in its place: its own settle, should it still come, finds itself fenced off. */
-  #takeBack(
+  async #takeBack(
     job: RunningJob,
     outcome: Ended["outcome"],
     outcomeClass: "lost" | "finalizer_expired",
     reason: string,
   ): Promise<Settlement> {
     const deps = { ...this.#context, pipeline: this.#context.config.pipeline };
-    const ending: Ended = { kind: "ended", outcome, class: outcomeClass, reason, runsAgentAgain: mayRunAgain(job) };
+    const runsAgentAgain = mayRunAgain(await recordNotedExit(this.#context, job));
+    const ending: Ended = { kind: "ended", outcome, class: outcomeClass, reason, runsAgentAgain };
     return settleRun(deps, job.runId, ending, outcomeClass === "lost" ? "reaper" : outcomeClass);
   }
 

@@ -5,9 +5,7 @@ import type { Config } from "@orchestrator/shared/config/config.ts";
 import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
-import { killLeftovers } from "@orchestrator/shared/process/kill_leftovers.ts";
 import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
-import { listOpenProcesses } from "@orchestrator/shared/storage/list_running.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import { type Holder, takeLease } from "@orchestrator/shared/storage/take_lease.ts";
@@ -15,14 +13,16 @@ import { unusableDatabase } from "@orchestrator/shared/storage/unusable_database
 import { ActiveRuns } from "./active_runs.ts";
 import { createReaperCounters, createStagingCounters } from "./counters.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import { removeExitNotes } from "./exit_notes.ts";
 import { FinalizerLiveness } from "./finalizer_liveness.ts";
 import { createMirrors } from "./git/mirror.ts";
 import { challenge, kernelTenure, LeaseKeeper } from "./lease_keeper.ts";
+import { endLeftovers } from "./leftovers.ts";
 import { createLocalApi } from "./local_api.ts";
 import { createSchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { monitorRun } from "./monitor.ts";
+import { recordNotedExits } from "./noted_exits.ts";
 import { createNotifier } from "./notifier.ts";
-import { isStagingStep } from "./orphans.ts";
 import { readiness } from "./readiness.ts";
 import { Reaper } from "./reaper.ts";
 import { requeueRunningJobs } from "./requeue_running_jobs.ts";
@@ -111,8 +111,10 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   notifier?.start();
   await endLeftovers(context);
   await points.reach("start.leftovers_ended");
+  await recordNotedExits(context);
   const requeued = await requeueRunningJobs({ ...context, pipeline: config.pipeline });
   log.info({ requeued, epoch: storage.epoch, instanceId }, "requeued the jobs that an earlier scheduler left running");
+  await removeExitNotes(config.dataDir);
   await points.reach("start.requeued");
   context.faults.restore(await readPauses(storage));
   reaper.start();
@@ -136,18 +138,6 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
       lock?.release();
     },
   };
-};
-
-/**
- * Ends what an earlier process of this database left running, at once: agents, and git commands in the mirrors. A staging
- * step is left to its stager, which sees its stream gone and tears down in its own time; the reaper looks after those whose
- * stager is gone too.
- */
-const endLeftovers = async ({ storage, instanceId, mirrors, config, log }: RunContext): Promise<void> => {
-  const known = (await listOpenProcesses(storage)).map(({ pid, pidStarted }) => ({ pid, started: pidStarted }));
-  const { ended } = await killLeftovers({ instanceId, known, spare: ({ pid }) => isStagingStep(pid) });
-  if (ended > 0) log.warn({ ended }, "ended processes that an earlier scheduler had left running");
-  for (const name of Object.keys(config.repos)) await mirrors.get(name).clearStaleLocks();
 };
 
 /** Gives running agents the drain time, then ends them and waits until every run has been settled. */

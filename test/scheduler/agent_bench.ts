@@ -13,6 +13,8 @@ export class AgentBench {
   cwd = "";
   logPath = "";
   log!: RunLog;
+  /** Made by the agent's keeper when the agent has exited 0. */
+  exitNote = "";
   /** Carried by all that the test's agents start. */
   marks = { instanceId: "", runId: 7 };
   #agents: AgentProcess[] = [];
@@ -34,7 +36,17 @@ export class AgentBench {
   async start(argv: string[], options: Partial<AgentOptions> = {}): Promise<AgentProcess> {
     const { cwd, log } = this;
     const prompt = "the prompt\n";
-    const agent = await startAgent({ argv, prompt, cwd, env: this.env(), log, clock: systemClock, ...options });
+    const { exitNote } = this;
+    const agent = await startAgent({
+      argv,
+      prompt,
+      cwd,
+      env: this.env(),
+      exitNote,
+      log,
+      clock: systemClock,
+      ...options,
+    });
     this.#agents.push(agent);
     return agent;
   }
@@ -53,6 +65,7 @@ export class AgentBench {
     this.cwd = join(folder, "workspace");
     mkdirSync(this.cwd);
     this.logPath = join(folder, "7.log");
+    this.exitNote = join(folder, "7.exit");
     this.marks = { instanceId: randomUUID(), runId: 7 };
     this.log = await openRunLog({ path: this.logPath, maxBytes: 8 * 1024 * 1024 });
     this.#agents = [];

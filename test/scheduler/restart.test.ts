@@ -1,8 +1,9 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { expect, test } from "vitest";
+import { exitNotePath, hasExitNote } from "../../services/scheduler/exit_notes.ts";
 import { HeldPoints } from "../helpers/held_points.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
 import { makeSite, startTestScheduler } from "../helpers/scheduler.ts";
@@ -103,6 +104,34 @@ while :; do sleep 1; done
     "succeeded",
   ]);
   expect(task.jobs.map((job) => job.attempt)).toEqual([1, 1, 1, 1, 1, 1, 1]);
+});
+
+test("an agent that exits 0 while no scheduler lives is not run again: its job goes on from the finalizer", async () => {
+  const site = await makeSite();
+  const at = (name: string) => join(site.folder, name);
+  await site.hook("analysis", `echo $ORCH_RUN_ID >>${at("starts")}\nwhile [ ! -e ${at("go")} ]; do sleep 0.01; done\n`);
+  const first = await startSchedulerProcess(site);
+  await post(await first.ready, { work_item_id: "ORCH-1", title: "t", repo: "shop" });
+  await expect.poll(() => readFile(at("starts"), "utf8").catch(() => ""), { timeout: 20_000 }).toBe("1\n");
+  await first.killHard();
+  await writeFile(at("go"), "");
+  await expect.poll(() => hasExitNote(exitNotePath(site.config.dataDir, 1)), { timeout: 20_000 }).toBe(true);
+
+  const url = await (await startSchedulerProcess(site)).ready;
+  await expect
+    .poll(async () => ((await (await fetch(`${url}/tasks/ORCH-1`)).json()) as { status: string }).status, {
+      timeout: 25_000,
+    })
+    .toBe("done");
+  expect(await readFile(at("starts"), "utf8")).toBe("1\n");
+  const task = (await (await fetch(`${url}/tasks/ORCH-1`)).json()) as {
+    runs: { stage: string; outcome: string; exit_code: number | null }[];
+  };
+  expect(task.runs.filter((run) => run.stage === "analysis")).toMatchObject([
+    { outcome: "interrupted", exit_code: 0 },
+    { outcome: "succeeded", exit_code: null },
+  ]);
+  expect(await readdir(join(site.config.dataDir, "exits"))).toEqual([]);
 });
 
 test("what was answered with 201 is in the file after a kill -9 in the midst of posting", async () => {

@@ -1,0 +1,28 @@
+import type { Config } from "@orchestrator/shared/config/config.ts";
+import { listRunning, type RunningJob } from "@orchestrator/shared/storage/list_running.ts";
+import { recordExited } from "@orchestrator/shared/storage/record_run_progress.ts";
+import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import { exitNotePath, hasExitNote, removeExitNote } from "./exit_notes.ts";
+
+interface NoteReader {
+  storage: Storage;
+  config: Pick<Config, "dataDir">;
+}
+
+/**
+ * Records the exits that agents' keepers have noted and no scheduler lived to record: such a job goes on from the finalizer,
+ * and its agent is not run again. Called when nothing of an earlier scheduler is alive any more, before its jobs are requeued.
+ */
+export const recordNotedExits = async (reader: NoteReader): Promise<void> => {
+  for (const job of await listRunning(reader.storage)) await recordNotedExit(reader, job);
+};
+
+/** The same for one job. @returns the job as it stands then. */
+export const recordNotedExit = async ({ storage, config }: NoteReader, job: RunningJob): Promise<RunningJob> => {
+  const note = exitNotePath(config.dataDir, job.runId);
+  const isRecorded = job.exitCode !== null || job.signal !== null;
+  if (isRecorded || !(await hasExitNote(note))) return job;
+  await storage.write((tx) => recordExited(tx, job, { code: 0, signal: null }));
+  await removeExitNote(note);
+  return { ...job, exitCode: 0 };
+};
