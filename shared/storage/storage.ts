@@ -148,6 +148,8 @@ export class Storage {
   readonly tally = new Tally();
   #waiting: WaitingWrite[] = [];
   #writing = false;
+  /** Resolves when nothing that was asked for waits to be written. */
+  #written: Promise<void> = Promise.resolve();
   #inDoubt = false;
 
   /** @param epoch what `takeLease` answered. */
@@ -167,15 +169,15 @@ export class Storage {
    * `work` may run more than once (the database was locked), so it must do nothing but write to `tx`. Where it throws, what it
    * wrote is undone.
    *
-   * Writes that wait at the same time share one transaction, each in a savepoint of its own: with `synchronous=FULL` the
-   * commit is what costs, and so a hundred requests at once cost a few commits instead of a hundred.
+   * Writes that wait at the same time share one transaction, in which each is kept or undone by itself: with
+   * `synchronous=FULL` the commit is what costs, and so a hundred requests at once cost a few commits instead of a hundred.
    * @throws {FencedOffError} where another scheduler has taken over; {@link StorageBusyError} where the lock was not to be had.
    */
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     const written = new Promise<T>((resolve, reject) => {
       this.#waiting.push({ work, resolve: resolve as (value: unknown) => void, reject });
     });
-    if (!this.#writing) void this.#writeAll();
+    if (!this.#writing) this.#written = this.#writeAll();
     return written;
   }
 
@@ -297,7 +299,9 @@ export class Storage {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Writes what was asked for before, then closes. */
   async close(): Promise<void> {
+    await this.#written;
     await this.#reader.close();
     await this.#writer.close();
   }

@@ -1,3 +1,4 @@
+import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { expect, test } from "vitest";
 import { insertTaskWithJob } from "../../helpers/insert.ts";
 import { openTestStorage } from "../../helpers/storage.ts";
@@ -48,4 +49,14 @@ test("a write asked for in the answer of another is done as well", async () => {
   for (let n = 1; n <= 50; n++) last = await storage.write(async () => n);
   await storage.write(async () => 0).then(() => storage.write(async () => 0));
   expect(last).toBe(50);
+});
+
+test("what was asked for before a close is written", async () => {
+  const { storage, url } = await openTestStorage();
+  const written = insertTaskWithJob(storage, { workItemId: "last" });
+  await storage.close();
+  await written;
+  const reader = await openReadOnly(url, null);
+  expect(await reader.query("SELECT work_item_id FROM tasks")).toEqual([{ workItemId: "last" }]);
+  await reader.close();
 });
