@@ -15,7 +15,7 @@ export interface InsertOptions {
  * @returns the rows that were inserted, in the order in which they were given: ids only grow.
  */
 export const insertRows = async <T extends { id: number } = { id: number }>(
-  tx: Pick<Tx, "query">,
+  tx: Tx,
   table: string,
   rows: readonly NewRow[],
   { returning, skipRefused = false }: InsertOptions = {},
