@@ -1,3 +1,4 @@
+import { availableParallelism, loadavg } from "node:os";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { compose, containersOf, docker, inside, inspect, PROJECT, SCHEDULER } from "./engine.ts";
 import * as site from "./site.ts";
@@ -18,6 +19,9 @@ import {
 
 const READ_ONLY = /read-only file system|readonly database/i;
 const MIB = 2 ** 20;
+
+/** How many times longer all takes where more wants to run than there are processors; 1 on a machine that has time. */
+const busyness = (): number => Math.max(1, (loadavg()[0] ?? 1) / availableParallelism());
 
 beforeAll(async () => {
   await compose(["up", "--detach", "--no-build"]);
@@ -212,7 +216,7 @@ describe("at work", () => {
     );
     const readyMs = performance.now() - killedAt;
     process.stdout.write(`ready ${Math.round(readyMs)} ms after kill -9 of the scheduler\n`);
-    expect(readyMs).toBeLessThan(5000);
+    expect(readyMs).toBeLessThan(5000 * busyness());
     await site.letAgentsGo();
     const task = await done("KILLED-1");
     expect(task.runs[0]?.outcome).toBe("interrupted");
@@ -319,6 +323,6 @@ describe("at work", () => {
     process.stdout.write(
       `ready ${median(starts)} ms after the container's start (${median(sinceCommand)} ms after \`docker start\`)\n`,
     );
-    expect(median(starts)).toBeLessThan(1000);
+    expect(median(starts)).toBeLessThan(1000 * busyness());
   });
 });
