@@ -10,7 +10,7 @@ readonly PROMETHEUS_IMAGE=prom/prometheus:debian
 packages=()
 command -v dockerd >/dev/null || packages+=(docker.io iptables)
 command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || packages+=(docker-compose)
-command -v promtool >/dev/null || packages+=(prometheus)
+command -v prometheus >/dev/null || packages+=(prometheus)
 if ((${#packages[@]} > 0)); then
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq
