@@ -81,7 +81,12 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
 /** Says that the agent may run from now on: a start that is not recorded must not pass for one that never was. */
 const recordStart = async ({ storage, log }: RunContext, run: ActiveRun): Promise<void> => {
   const write = () => storage.write((tx) => recordStarting(tx, holdOf(run)));
-  await writeSurely(write, { what: "starting", log, signal: run.signal });
+  await writeSurely(write, {
+    what: "starting",
+    log,
+    signal: run.signal,
+    onWait: (waiting) => run.waits(waiting),
+  });
 };
 
 /** Records the start of an agent. It runs already: whoever calls this ends it where the record cannot be made. */

@@ -54,7 +54,7 @@ export const findPlace = async (
   const start = begin.commit;
   if (start !== task.head) {
     const write = () => storage.write((tx) => recordHead(tx, holdOf(run), start));
-    await writeSurely(write, { what: "head", log, signal });
+    await writeSurely(write, { what: "head", log, signal, onWait: (waiting) => run.waits(waiting) });
   }
   const place = { mirror, stage, start, artifact: artifactPath(stage, task.workItemId) };
   return { kind: "place", place };

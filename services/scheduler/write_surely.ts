@@ -9,7 +9,7 @@ const LONGEST_PAUSE_MS = 10_000;
 export interface SureWrite {
   what: string;
   log: Log;
-  /** Told when the wait begins and when it has ended: time spent waiting for the database is nobody's work. */
+  /** Told before the first try and after the last: time spent waiting for the database is nobody's work. */
   onWait?: (waiting: boolean) => void;
   signal?: AbortSignal;
 }
@@ -21,6 +21,8 @@ export interface SureWrite {
  * @throws what will not pass by waiting, and the signal's reason once it is aborted.
  */
 export const writeSurely = async <T>(write: () => Promise<T>, { what, log, onWait, signal }: SureWrite): Promise<T> => {
+  // A try that succeeds in the end has waited as well, for a lock that somebody held meanwhile.
+  onWait?.(true);
   try {
     for (let tries = 1; ; tries++) {
       try {
@@ -29,8 +31,6 @@ export const writeSurely = async <T>(write: () => Promise<T>, { what, log, onWai
         if (!isPassing(error)) throw error;
         const pauseMs = backoffMs(tries, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
         log.error({ err: error, what, tries, retryInMs: pauseMs }, "the database cannot be used; trying again");
-        // From the first failure to the end: the tries themselves wait for the lock as well.
-        onWait?.(true);
         await sleep(pauseMs, undefined, signal ? { signal } : undefined);
       }
     }
