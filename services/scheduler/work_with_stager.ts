@@ -34,6 +34,7 @@ export const workWithStager = async (
     what: "started",
     log: context.log,
     signal: run.signal,
+    onWait: (waiting) => run.waits(waiting),
   });
   run.executing({ kind: "stream" });
   let finalizing: Finalizing | null = null;
@@ -64,7 +65,7 @@ export const workWithStager = async (
 
 /**
  * A run of this job that was tested to its end and cut short before its settle: its artifact is kept, and nothing is deployed
- * a second time. It counts only where what it tested is still where the task stands.
+ * a second time. It counts only where the task still stands at what it tested, or at that artifact.
  */
 const findTested = async ({ storage }: RunContext, run: ActiveRun, place: RunPlace): Promise<CollectedWork | null> => {
   const { claim, signal } = run;
@@ -72,8 +73,11 @@ const findTested = async ({ storage }: RunContext, run: ActiveRun, place: RunPla
     const commit = await place.mirror.resolve(runRef(runId), { signal });
     if (commit === null) continue;
     const start = await place.mirror.resolve(`${commit}^`, { signal });
-    const isCurrent = start !== null && start === (claim.task.head ?? place.start);
-    return isCurrent ? { place: { ...place, start }, commit, testedBy: { runId, commit: start } } : null;
+    // Where it was published as well, the task stands at the artifact by now, if not in the row that was claimed.
+    const isCurrent = start === (claim.task.head ?? place.start) || commit === place.start;
+    return isCurrent && start !== null
+      ? { place: { ...place, start }, commit, testedBy: { runId, commit: start } }
+      : null;
   }
   return null;
 };
