@@ -4,7 +4,7 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** The checkout, which is what is built. */
-const CHECKOUT = fileURLToPath(new URL("../..", import.meta.url));
+export const CHECKOUT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Apart from whatever else runs on this machine, but for the scheduler's container, whose name is fixed. */
 export const PROJECT = "orchestrator-test";

@@ -10,7 +10,6 @@ readonly PROMETHEUS_IMAGE=prom/prometheus:debian
 packages=()
 command -v dockerd >/dev/null || packages+=(docker.io iptables)
 command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || packages+=(docker-compose)
-command -v prometheus >/dev/null || packages+=(prometheus)
 if ((${#packages[@]} > 0)); then
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq
@@ -33,17 +32,23 @@ if ! docker image inspect "$BASE_IMAGE" >/dev/null 2>&1; then
   if [[ -f $maker ]]; then bash "$maker" "$BASE_IMAGE"; else docker pull -q "$BASE_IMAGE"; fi
 fi
 
-# Debian's Prometheus under the name of the published image, with the same paths and arguments.
+# Debian's Prometheus under the name of the published image, with the same paths and arguments. Its package is only taken
+# apart: installing it would start a server here.
 if ! docker image inspect "$PROMETHEUS_IMAGE" >/dev/null 2>&1; then
   context=$(mktemp -d)
   trap 'rm -rf "$context"' EXIT
-  cp "$(command -v prometheus)" "$context/prometheus"
-  cat >"$context/Dockerfile" <<EOF
+  cd "$context"
+  chmod 755 .
+  apt-get update -qq
+  apt-get download -qq prometheus
+  dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/prometheus ./usr/bin/promtool
+  rm prometheus_*.deb
+  cat >Dockerfile <<EOF
 FROM $BASE_IMAGE
-COPY prometheus /bin/prometheus
+COPY prometheus promtool /bin/
 RUN mkdir -p /prometheus && chown 65534:65534 /prometheus
 USER 65534:65534
 ENTRYPOINT ["/bin/prometheus"]
 EOF
-  docker build -q -t "$PROMETHEUS_IMAGE" "$context" >/dev/null
+  docker build -q -t "$PROMETHEUS_IMAGE" . >/dev/null
 fi

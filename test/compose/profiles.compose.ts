@@ -2,7 +2,7 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { compose, containersOf, docker, inside, PROJECT, PROMETHEUS_PORT, run, SCHEDULER } from "./engine.ts";
+import { CHECKOUT, compose, containersOf, docker, inside, PROJECT, PROMETHEUS_PORT, run, SCHEDULER } from "./engine.ts";
 import { healthy, readTask, readToken, stager, until } from "./site.ts";
 
 const DEMO = { ORCH_CONFIG: "/app/demo.yaml" };
@@ -73,13 +73,34 @@ describe("profile monitoring", () => {
   });
 
   test("promtool finds nothing in the configuration and the rules, and each rule fires when it must", async () => {
-    await run("promtool", ["check", "config", "--syntax-only", "services/monitoring/prometheus.yml"]);
-    await run("promtool", ["check", "rules", "services/monitoring/alerts.yml"]);
-    await run("promtool", ["test", "rules", "test/compose/alerts.test.yml"]);
-    const metrics = await fetch(
-      `http://127.0.0.1:${(await docker(["port", SCHEDULER, "8080"])).stdout.split(":")[1]?.trim()}/queue?format=prometheus`,
-    );
-    await run("promtool", ["check", "metrics"], { input: await metrics.text() });
+    const promtool = (args: string[], input = "") =>
+      docker(
+        [
+          ...[
+            "run",
+            "--rm",
+            "-i",
+            "--volume",
+            `${CHECKOUT}:/src:ro`,
+            "--workdir",
+            "/src",
+            "--entrypoint",
+            "/bin/promtool",
+          ],
+          ...["prom/prometheus:debian", ...args],
+        ],
+        { input },
+      );
+    await promtool(["check", "config", "--syntax-only", "services/monitoring/prometheus.yml"]);
+    await promtool(["check", "rules", "services/monitoring/alerts.yml"]);
+    await promtool(["test", "rules", "test/compose/alerts.test.yml"]);
+    for (const [container, port] of [
+      [SCHEDULER, 8080],
+      [await stager(), 8081],
+    ] as const) {
+      const ask = `fetch("http://127.0.0.1:${port}/queue?format=prometheus").then(async (r) => console.log(await r.text()))`;
+      await promtool(["check", "metrics"], (await docker(["exec", container, "node", "-e", ask])).stdout);
+    }
   });
 });
 
