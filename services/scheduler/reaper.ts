@@ -198,14 +198,17 @@ export class Reaper {
 
   /**
    * Ends the runs under way whose job is no longer theirs: somebody cancelled it, or took it over, and could not tell them. A
-   * run claimed after the rows were read is missing among them as well, so it has to be missing twice.
+   * run claimed after the rows were read is missing among them as well, so it has to be missing twice. One that finalizes has
+   * its time all the same: it keeps what its agent left, and can publish nothing any more.
    */
   #endUnwanted(running: readonly RunningJob[]): void {
-    const { activeRuns, liveness, log } = this.#context;
+    const { activeRuns, config, liveness, log } = this.#context;
     const wanted = new Set(running.map((job) => job.runId));
     const missing = activeRuns.all().filter((run) => !wanted.has(run.claim.run.id));
     for (const run of missing.filter((run) => this.#missingBefore.has(run))) {
       const { job, run: row } = run.claim;
+      const mark = liveness.see(job.id);
+      if (run.phase === "finalizing" && mark?.runId === row.id && mark.ageMs <= config.finalizerMaxMs) continue;
       const reason = "its job is no longer this run's";
       log.warn({ jobId: job.id, runId: row.id, phase: run.phase }, "ending a run whose job is no longer its own");
       if (run.phase === "finalizing") liveness.abort(job.id, row.id, new Error(reason));
