@@ -3,7 +3,7 @@ import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
 import type { AgentConfig } from "@orchestrator/shared/config/config.ts";
 import type { Stage } from "@orchestrator/shared/pipeline.ts";
 import { childEnvironment } from "@orchestrator/shared/process/child_environment.ts";
-import { recordStarted, recordStarting } from "@orchestrator/shared/storage/record_run_progress.ts";
+import { recordNotStarted, recordStarted, recordStarting } from "@orchestrator/shared/storage/record_run_progress.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { agentEnvironment } from "./agent_environment.ts";
@@ -60,22 +60,27 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
   run.signal.throwIfAborted();
   await recordStart(context, run);
   await points.reach("spawn.before", job.id);
-  await fenceOf(context)();
-  const exitNote = exitNotePath(config.dataDir, run.claim.run.id);
-  await clearExitNote(exitNote);
-  const process = await startAgent({
-    argv: agent.command,
-    prompt,
-    cwd: workspace,
-    exitNote,
-    env: childEnvironment(config.parentEnv, {
-      ...agent.env,
-      ...agentEnvironment({ instanceId: context.instanceId, ...run.claim, artifactPath }),
-    }),
-    log,
-    clock: context.clock,
-  });
-  return { kind: "agent", place, workspace, agent: process };
+  try {
+    await fenceOf(context)();
+    const exitNote = exitNotePath(config.dataDir, run.claim.run.id);
+    await clearExitNote(exitNote);
+    const process = await startAgent({
+      argv: agent.command,
+      prompt,
+      cwd: workspace,
+      exitNote,
+      env: childEnvironment(config.parentEnv, {
+        ...agent.env,
+        ...agentEnvironment({ instanceId: context.instanceId, ...run.claim, artifactPath }),
+      }),
+      log,
+      clock: context.clock,
+    });
+    return { kind: "agent", place, workspace, agent: process };
+  } catch (error) {
+    await takeBackStart(context, run);
+    throw error;
+  }
 };
 
 /** Says that the agent may run from now on: a start that is not recorded must not pass for one that never was. */
@@ -87,6 +92,15 @@ const recordStart = async ({ storage, log }: RunContext, run: ActiveRun): Promis
     signal: run.signal,
     onWait: (waiting) => run.waits(waiting),
   });
+};
+
+/** A start that failed is none: what an earlier run left stays what the next attempt is told of. */
+const takeBackStart = async ({ storage, log }: RunContext, run: ActiveRun): Promise<void> => {
+  try {
+    await storage.write((tx) => recordNotStarted(tx, holdOf(run)));
+  } catch (error) {
+    log.error({ err: error, ...holdOf(run) }, "an agent was not started, and that could not be recorded");
+  }
 };
 
 /** Records the start of an agent. It runs already: whoever calls this ends it where the record cannot be made. */

@@ -10,6 +10,11 @@ export const recordStarting = async (tx: Tx, { runId }: JobHold): Promise<void> 
   await tx.run("UPDATE agent_runs SET pid_started = 0 WHERE id = ? AND outcome IS NULL", [runId]);
 };
 
+/** Takes that back where the start has failed: the run's agent was never there. */
+export const recordNotStarted = async (tx: Tx, { runId }: JobHold): Promise<void> => {
+  await tx.run("UPDATE agent_runs SET pid_started = NULL WHERE id = ? AND pid IS NULL AND outcome IS NULL", [runId]);
+};
+
 /** Whether the agent of a run may have been started and was not seen to exit 0 of itself: the next attempt would run it again. */
 export const mayRunAgain = (run: Pick<Run, "pidStarted" | "exitCode" | "signal">): boolean =>
   run.pidStarted !== null && !(run.exitCode === 0 && run.signal === null);
