@@ -14,7 +14,7 @@ const lines = async (path: string): Promise<number> =>
 test("a workspace that was being made when the scheduler was stopped is nobody's work", async () => {
   const site = await makeSite();
   const tried = join(site.folder, "tried");
-  await site.hook("analysis", `[ -e ${tried} ] && exit 0\ntouch ${tried}; exit 1\n`);
+  await site.hook("analysis", `[ -e ${tried} ] && exit 0\ntouch ${tried}; rm -rf "$PWD"; exit 1\n`);
   const config = onlyStages(site, "analysis");
   const points = new HeldPoints();
   const first = await startTestScheduler(site, { points, config });
