@@ -1,4 +1,5 @@
 import { stat, statfs } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { nearestFolder } from "@orchestrator/shared/usable_folder.ts";
 import { MIN_FREE_BYTES } from "../scheduler/disk_space.ts";
 import { foldersToCheck } from "./check_folders.ts";
@@ -10,6 +11,8 @@ const GIB = 1024 ** 3;
 /** A few clones and builds need so much. */
 const LITTLE_BYTES = 2 * GIB;
 const LITTLE_INODES = 10_000;
+/** Prompts and indexes: a temporary directory on a disk of its own, as in a container, need not be large. */
+const LITTLE_TEMPORARY_BYTES = 64 * 1024 ** 2;
 
 export interface DiskView {
   /** The directories that are on it. */
@@ -18,6 +21,8 @@ export interface DiskView {
   totalBytes: number;
   /** How many files it still takes; null where it does not count them. */
   freeInodes: number | null;
+  /** Nothing but the temporary directory is on it. */
+  onlyTemporary?: boolean;
 }
 
 /** How much space is left, for each file system once. */
@@ -37,14 +42,16 @@ export const checkDisk: Check = async ({ config }) => {
     const inodes = files > 0 ? ffree : null;
     disks.set(dev, { folders: [folder], freeBytes: bavail * bsize, totalBytes: blocks * bsize, freeInodes: inodes });
   }
-  return [...disks.values()].map(judgeDisk);
+  return [...disks.values()].map((disk) =>
+    judgeDisk({ ...disk, onlyTemporary: disk.folders.every((folder) => folder === tmpdir()) }),
+  );
 };
 
 /** What a file system's free space means for the services. */
-export const judgeDisk = ({ folders, freeBytes, totalBytes, freeInodes }: DiskView): Finding => {
+export const judgeDisk = ({ folders, freeBytes, totalBytes, freeInodes, onlyTemporary = false }: DiskView): Finding => {
   const where = outermost(folders).join(", ");
   const found = `${gib(freeBytes)} of ${gib(totalBytes)} GiB free (${where})`;
-  if (freeBytes < MIN_FREE_BYTES) {
+  if (freeBytes < MIN_FREE_BYTES && !onlyTemporary) {
     return fail("disk", found, `make room: below ${gib(MIN_FREE_BYTES)} GiB no job is claimed`);
   }
   if (freeInodes === 0)
@@ -56,7 +63,7 @@ export const judgeDisk = ({ folders, freeBytes, totalBytes, freeInodes }: DiskVi
       "remove some, before its inodes are used up",
     );
   }
-  return freeBytes < LITTLE_BYTES
+  return freeBytes < (onlyTemporary ? LITTLE_TEMPORARY_BYTES : LITTLE_BYTES)
     ? warn("disk", found, "make room soon: clones and builds need it")
     : ok("disk", found);
 };

@@ -78,6 +78,12 @@ describe("disk space", () => {
     expect(shown([judgeDisk({ folders, freeBytes, totalBytes: 200 * GIB, freeInodes })])).toEqual([line]);
   });
 
+  test("a temporary directory with a disk of its own needs no room for clones", () => {
+    const disk = { folders: ["/tmp"], totalBytes: GIB / 2, freeInodes: null, onlyTemporary: true };
+    expect(judgeDisk({ ...disk, freeBytes: GIB / 8 }).level).toBe("ok");
+    expect(judgeDisk({ ...disk, freeBytes: GIB / 32 }).level).toBe("warn");
+  });
+
   test("a folder beside one that begins with the same letters is shown too", () => {
     const disk = { folders: ["/data", "/data2"], freeBytes: 9 * GIB, totalBytes: 9 * GIB, freeInodes: null };
     expect(judgeDisk(disk).found).toBe("9.00 of 9.00 GiB free (/data, /data2)");
