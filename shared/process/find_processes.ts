@@ -33,10 +33,13 @@ const hasEntry = (environ: Buffer, entry: string): boolean => {
   return false;
 };
 
-/** The folder as the kernel names it, links resolved; it need not exist any more. */
+/**
+ * The folder as the kernel names it, links on the way resolved; it need not exist any more. A link in its own place is not
+ * followed: a run may have put it there, and who works where it points to is nobody of the run's.
+ */
 const realFolder = (folder: string): string => {
   if (!isAbsolute(folder)) throw new RangeError(`the folder of a run must be an absolute path, not "${folder}"`);
-  const real = resolveLinks(folder);
+  const real = join(resolveLinks(dirname(folder)), basename(folder));
   if (real === "/") throw new RangeError(`"${folder}" is the root directory, where every process is`);
   return real;
 };
