@@ -4,7 +4,7 @@ import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { baseTip } from "./base_tip.ts";
 import { DURABLE, type Mirror } from "./mirror.ts";
 import { pushRef } from "./push_ref.ts";
-import { localBranch } from "./refs.ts";
+import { localBranch, squashRef } from "./refs.ts";
 
 export interface MergeOptions {
   git: Git;
@@ -35,11 +35,11 @@ const TRIES = 5;
  * the remote fails, and the signal's reason on abort.
  */
 export const mergeIntoBase = async (o: MergeOptions): Promise<Merged> => {
-  const { mirror, baseBranch, commit, fence, points, signal } = o;
+  const { mirror, baseBranch, fence, points, signal } = o;
   for (let tries = 1; tries <= TRIES; tries++) {
     await mirror.fetch({ signal });
     const base = await baseTip(mirror, baseBranch, { signal });
-    if (await mirror.isAncestor(commit, base, { signal })) return { kind: "merged", commit: base };
+    if (await isIn(o, base)) return { kind: "merged", commit: base };
     const made = await makeMerge(o, base);
     if (made.kind !== "made") return made;
     await points.reach("merge.before", baseBranch);
@@ -55,6 +55,16 @@ export const mergeIntoBase = async (o: MergeOptions): Promise<Merged> => {
   );
 };
 
+/**
+ * Whether the base branch has the work already. A squash leaves no trace of the branch in the base's history, and others may
+ * have gone on from it on the very lines: what was made for it is remembered.
+ */
+const isIn = async ({ mirror, commit, how, signal }: MergeOptions, base: string): Promise<boolean> => {
+  if (await mirror.isAncestor(commit, base, { signal })) return true;
+  const made = how === "squash" ? await mirror.resolve(squashRef(commit), { signal }) : null;
+  return made !== null && (await mirror.isAncestor(made, base, { signal }));
+};
+
 const makeMerge = async (o: MergeOptions, base: string): Promise<{ kind: "made"; commit: string } | Merged> => {
   const { git, mirror, commit, how, message, signal } = o;
   const options: GitOptions = { gitDir: mirror.gitDir, signal };
@@ -63,11 +73,20 @@ const makeMerge = async (o: MergeOptions, base: string): Promise<{ kind: "made";
   const [tree = "", ...paths] = result.stdout.toString("utf8").split("\0").slice(0, -1);
   if (result.code === 1) return { kind: "conflict", paths };
   if (result.code !== 0) throw gitFailure(args, options, result);
-  // A squash leaves no trace of the branch in the base's history: that it changes nothing tells that it was made before.
+  // Somebody has brought the work there by other means.
   if (how === "squash" && tree === (await treeOf(o, base))) return { kind: "merged", commit: base };
   const parents = how === "merge" ? [base, commit] : [base];
   const commitArgs = [...DURABLE, "commit-tree", ...parents.flatMap((parent) => ["-p", parent]), "-F", "-", tree];
-  return { kind: "made", commit: (await git.ok(commitArgs, { ...options, input: message })).trim() };
+  const made = (await git.ok(commitArgs, { ...options, input: message })).trim();
+  // Before it can reach the base branch, or an interruption after that would bring it there again.
+  if (how === "squash") await remember(o, made);
+  return { kind: "made", commit: made };
+};
+
+const remember = async ({ mirror, commit, signal }: MergeOptions, made: string): Promise<void> => {
+  const ref = squashRef(commit);
+  if (await mirror.updateRef(ref, made, await mirror.resolve(ref, { signal }), { signal })) return;
+  throw new ToolError("git_ref", `${ref} of "${mirror.name}" is being moved by something else; only the scheduler may`);
 };
 
 const treeOf = async ({ git, mirror, signal }: MergeOptions, commit: string): Promise<string> =>

@@ -4,6 +4,9 @@ export const runRef = (runId: number): string => `refs/orchestrator/runs/${runId
 /** Where everything else that a run left is kept. */
 export const wipRef = (runId: number): string => `refs/orchestrator/wip/${runId}`;
 
+/** What was made of a branch's commit to be squashed into the base branch, which has no trace of the branch in its history. */
+export const squashRef = (commit: string): string => `refs/orchestrator/squashed/${commit}`;
+
 export const localBranch = (branch: string): string => `refs/heads/${branch}`;
 
 /** What the last fetch saw at the remote. */
