@@ -11,10 +11,11 @@ export const checkStager: Check = async ({ config, signal, timeoutsMs }) => {
   switch (readiness.kind) {
     case "nobody":
       return [
-        fail(
+        // Nothing need run while it is being checked whether everything can: staging waits for its stager anyway.
+        warn(
           "stager",
           `${stagerUrl} does not answer (${readiness.reason})`,
-          "start it (npm run stager), or correct ORCH_STAGER_URL",
+          "npm start starts it; where it runs elsewhere, correct ORCH_STAGER_URL",
         ),
       ];
     case "other":

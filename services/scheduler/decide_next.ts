@@ -69,7 +69,7 @@ const afterTurnedDown = (result: Extract<RunResult, { kind: "turned_down" }>, { 
       kind: "block",
       reason:
         `${result.reason}; it has gone back ${task.returns} times already and the pipeline allows ${pipeline.maxReturns}. ` +
-        "Read the artifact, then retry or send it back with a note",
+        "Read the artifact, then retry it with a note or send it back with a reason",
     };
   }
   return { kind: "return", to: result.to, why: result.reason };
@@ -90,7 +90,7 @@ const afterEnded = (result: Ended, now: Situation): Next => {
       kind: "block",
       reason:
         `${result.reason}; the stage ${now.stage.name} is not run twice (rerun: false) and ended without a verdict. ` +
-        "Look what it has done, then retry or send it back",
+        "Look at what it has done, then retry or send it back",
     };
   }
   switch (result.outcome) {

@@ -213,7 +213,9 @@ const pass = async (
     return { kind: "passed", head: commit, merged: { into: baseBranch, commit: merged.commit } };
   }
   const to = findStage(config.pipeline, STAGE_AFTER_CONFLICT) ? STAGE_AFTER_CONFLICT : "blocked";
-  const reason = `${task.branch} does not merge into ${baseBranch} as it is now: conflicts in ${listed(merged.paths)}`;
+  const reason =
+    `${stage.name} has passed at ${commit.slice(0, 12)}, but ${task.branch} does not merge into ${baseBranch} as that is now: ` +
+    `conflicts in ${listed(merged.paths)}. Bring the base into the branch: git merge origin/${baseBranch}, resolve, commit`;
   return { kind: "turned_down", head: commit, gate: "merge", value: "CONFLICT", artifact, to, reason };
 };
 

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
 import type { AgentConfig } from "@orchestrator/shared/config/config.ts";
+import { workItemFolder } from "@orchestrator/shared/domain.ts";
 import type { Stage } from "@orchestrator/shared/pipeline.ts";
 import { childEnvironment } from "@orchestrator/shared/process/child_environment.ts";
 import { recordNotStarted, recordStarted, recordStarting } from "@orchestrator/shared/storage/record_run_progress.ts";
@@ -9,6 +10,7 @@ import type { ActiveRun } from "./active_runs.ts";
 import { agentEnvironment } from "./agent_environment.ts";
 import { type AgentProcess, startAgent } from "./agent_process.ts";
 import { clearExitNote, exitNotePath } from "./exit_notes.ts";
+import { listFiles } from "./git/list_files.ts";
 import { prepareWorkspace } from "./git/workspace.ts";
 import { readPromptOverride } from "./prompt_override.ts";
 import { buildPrompt } from "./prompts.ts";
@@ -53,6 +55,7 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
     pipeline: config.pipeline,
     artifactPath,
     override,
+    papers: await listFiles(git, place.mirror, place.start, workItemFolder(task.workItemId), run.signal),
     leftRefs: salvaged.refs,
     earlierOutcome: salvaged.outcome,
     model: agent.model,

@@ -2,14 +2,16 @@ import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { findStage, type Stage } from "@orchestrator/shared/pipeline.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { isPassing } from "@orchestrator/shared/storage/is_passing.ts";
+import { readTask } from "@orchestrator/shared/storage/read_task.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { type Finalizing, finalizeAgentRun, finalizeCommit } from "./finalizer.ts";
+import { removeWorkspace } from "./git/workspace.ts";
 import { launch, recordAgentStart } from "./launcher.ts";
 import { holdOf, type RunContext } from "./run_context.ts";
 import type { RunLog } from "./run_log.ts";
-import type { Ended, RunResult } from "./run_result.ts";
-import { settleRun } from "./settle.ts";
+import { type Ended, endingOf, type RunResult } from "./run_result.ts";
+import { type Settlement, settleRun } from "./settle.ts";
 import { workWithStager } from "./work_with_stager.ts";
 import { writeSurely } from "./write_surely.ts";
 
@@ -52,6 +54,7 @@ export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work
     liveness.clear(jobId, runId);
     // The log first: who waits for the last run to be gone may end the process then.
     await closeLog(context, runId);
+    await clearUp(context, run);
     activeRuns.remove(run);
     await points.reach("clear.after", jobId);
   }
@@ -171,9 +174,33 @@ const settle = async (
       ...finalizing,
     },
   );
-  log.info({ ...hold, result: result.kind, ...settlement }, "settled");
+  logSettled(context, run, result, settlement);
   if (settlement.kind === "superseded") reaperCounters.settleSuperseded += 1;
   if (settlement.kind === "settled" && settlement.next === "defer") stagingCounters.deferred += 1;
+};
+
+/** One line that says how a run ended and what follows: a pass is news, anything else a warning, a block an error. */
+const logSettled = ({ log }: RunContext, run: ActiveRun, result: RunResult, settlement: Settlement): void => {
+  const { task, job } = run.claim;
+  const { outcome, class: outcomeClass, reason } = endingOf(result);
+  const next = settlement.kind === "settled" ? settlement.next : settlement.kind;
+  const line = {
+    ...holdOf(run),
+    ...{ workItemId: task.workItemId, stage: job.stage, agent: job.agent, attempt: job.attempt },
+    ...{ outcome, class: outcomeClass, reason, next },
+  };
+  const level = next === "block" ? "error" : result.kind === "passed" ? "info" : "warn";
+  log[level](line, "settled");
+};
+
+/** Removes the workspace of a task that is done: all that was in it is in the repository, but what that ignores. */
+const clearUp = async ({ config, storage, log }: RunContext, run: ActiveRun): Promise<void> => {
+  const { id, workItemId } = run.claim.task;
+  try {
+    if ((await readTask(storage, { id }))?.status === "done") await removeWorkspace(config.workspacesDir, workItemId);
+  } catch (error) {
+    log.warn({ err: error, workItemId }, "the workspace of a finished task could not be removed");
+  }
 };
 
 const closeLog = async ({ runLogs, log }: RunContext, runId: number): Promise<void> => {

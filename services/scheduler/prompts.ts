@@ -13,6 +13,8 @@ export interface PromptInput {
   artifactPath: string;
   /** The repository's own text for this role: it stands in place of the role's text, never of the rules. */
   override: string | null;
+  /** Paths of the documents that the branch has of the work item. */
+  papers: readonly string[];
   /** The refs that keep what an earlier run without success left. */
   leftRefs: readonly string[];
   /** How the task's last run ended; null: there was none. */
@@ -97,24 +99,25 @@ approved it. Take over what is right (\`git checkout ${ref} -- <path>\`) instead
     }.`);
   }
   if (parts.length === 0) return null;
-  return `## Why you are here again (attempt ${job.attempt} of ${job.maxAttempts})\n\n${parts.join("\n\n")}`;
+  return `## Why you are here again
+
+This is attempt ${job.attempt} of ${job.maxAttempts} in this round.\n\n${parts.join("\n\n")}`;
 };
 
-const materials = ({ task, stage, pipeline }: PromptInput): string => {
+const materials = ({ task, stage, pipeline, papers }: PromptInput): string => {
   const at = pipeline.stages.findIndex(({ name }) => name === stage.name);
   const list = (stages: readonly Stage[]): string =>
     stages.map((other) => `- \`${pathOfArtifact(other, task.workItemId)}\` (${other.name})`).join("\n");
-  const earlier = pipeline.stages.slice(0, Math.max(at, 0));
-  const later = pipeline.stages.slice(at + 1).filter(({ gate }) => gate !== null);
+  const isThere = (other: Stage): boolean => papers.includes(pathOfArtifact(other, task.workItemId));
+  const earlier = pipeline.stages.slice(0, Math.max(at, 0)).filter(isThere);
+  const later = pipeline.stages.slice(at + 1).filter(isThere);
   return [
     `## What there is
 
 The current directory is a clone of the repository "${task.repo}", yours alone, with the branch \`${task.branch}\` checked out. It goes back to
 \`${task.baseBranch}\`; \`git diff origin/${task.baseBranch}...HEAD\` shows all that the branch has changed so far.`,
-    earlier.length > 0 &&
-      `Documents of the stages before this one, as far as they were worked. Read them first:\n\n${list(earlier)}`,
-    later.length > 0 &&
-      `Where the work item has been further and came back, there are also reports of later stages:\n\n${list(later)}`,
+    earlier.length > 0 && `Documents of the stages before this one. Read them first:\n\n${list(earlier)}`,
+    later.length > 0 && `The work item has been further and came back. Reports of later stages:\n\n${list(later)}`,
   ]
     .filter((part) => part !== false)
     .join("\n\n");

@@ -54,7 +54,11 @@ export const endingOf = (result: RunResult): RunEnding => {
     case "passed":
       return { outcome: "succeeded", class: null, reason: null };
     case "turned_down":
-      return { outcome: "failed", class: "gate_failed", reason: result.reason };
+      return {
+        outcome: "failed",
+        class: result.gate === "merge" ? "merge_conflict" : "gate_failed",
+        reason: result.reason,
+      };
     case "needs_person":
       return { outcome: "failed", class: result.class, reason: result.reason };
     case "deferred":

@@ -102,6 +102,7 @@ export const whyNotTaken = (taken: Exclude<Collected, { kind: "collected" }>, { 
 /** The refs of what the earlier run, and whoever went on with its work, left beyond the place where the next run starts. */
 const refsLeft = async ({ mirror, start }: RunPlace, earlier: EarlierRun, signal: AbortSignal): Promise<string[]> => {
   const left: string[] = [];
+  const seen = new Set<string>();
   const candidates = [
     ...(earlier.judgedBy === null ? [] : [wipRef(earlier.judgedBy)]),
     wipRef(earlier.id),
@@ -109,7 +110,9 @@ const refsLeft = async ({ mirror, start }: RunPlace, earlier: EarlierRun, signal
   ];
   for (const ref of candidates) {
     const commit = await mirror.resolve(ref, { signal });
-    if (commit !== null && !(await mirror.isAncestor(commit, start, { signal }))) left.push(ref);
+    if (commit === null || seen.has(commit)) continue;
+    seen.add(commit);
+    if ((await mirror.changedPaths(start, commit, { signal })).length > 0) left.push(ref);
   }
   return left;
 };

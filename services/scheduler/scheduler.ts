@@ -113,7 +113,8 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   await points.reach("start.leftovers_ended");
   await recordNotedExits(context);
   const requeued = await requeueRunningJobs({ ...context, pipeline: config.pipeline });
-  log.info({ requeued, epoch: storage.epoch, instanceId }, "requeued the jobs that an earlier scheduler left running");
+  if (requeued > 0) log.warn({ requeued }, "requeued the jobs that an earlier scheduler left running");
+  log.info({ epoch: storage.epoch, instanceId }, "took the database over");
   await removeExitNotes(config.dataDir);
   await points.reach("start.requeued");
   context.faults.restore(await readPauses(storage));

@@ -1,3 +1,4 @@
+import { delimiter } from "node:path";
 import { DEFAULT_PIPELINE } from "../pipeline.ts";
 import { createTextRedactor } from "../redact.ts";
 import type { Config } from "./config.ts";
@@ -94,9 +95,21 @@ const tokensOf = (variables: Variables): string[] =>
     .filter((token) => token.length >= MIN_TOKEN);
 
 /** What children may inherit from: never the orchestrator's own settings, of which some are secrets. */
-const withoutOwn = (env: Environment): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(env).filter(
-      (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith("ORCH_"),
-    ),
+const withoutOwn = (env: Environment): Record<string, string> => {
+  const kept = Object.entries(env).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith("ORCH_"),
   );
+  return Object.fromEntries(kept.map(([name, value]) => [name, name === "PATH" ? withoutNpm(value, env) : value]));
+};
+
+/**
+ * A script that npm runs has npm's own directories in front of its PATH. They are this program's business: an agent that asks
+ * for its compiler is to find its own.
+ */
+const withoutNpm = (path: string, env: Environment): string =>
+  env.npm_lifecycle_event === undefined
+    ? path
+    : path
+        .split(delimiter)
+        .filter((folder) => !/\/node_modules\/\.bin$|\/node-gyp-bin$/.test(folder))
+        .join(delimiter);

@@ -16,6 +16,7 @@ export const pulledBody = (
 ): ReadableStream<Uint8Array> => {
   const over = new AbortController();
   const end = (): void => over.abort();
+  let gone = false;
   let chunks: AsyncGenerator<Uint8Array, void> | null = null;
   const start = (): AsyncGenerator<Uint8Array, void> => {
     if (stopping.aborted) end();
@@ -32,16 +33,20 @@ export const pulledBody = (
         try {
           chunks ??= start();
           const { done, value } = await chunks.next();
+          // The client has gone meanwhile: there is nobody to give it to, and nothing to close.
+          if (gone) return;
           if (!done) return controller.enqueue(value);
           finish();
           controller.close();
         } catch (error) {
           finish();
+          if (gone) return;
           onError(error);
           throw error;
         }
       },
       async cancel() {
+        gone = true;
         finish();
         await chunks?.return();
       },

@@ -78,7 +78,6 @@ test("before anything was ever set up it says what to do, exits with 1, and make
   const failed = answer.findings.filter(({ level }) => level === "fail");
   expect(failed.map(({ check }) => check)).toEqual([
     ...["analyst", "architect", "developer", "reviewer", "tester", "deployer"].map((name) => `agent ${name}`),
-    "stager",
   ]);
   for (const { todo } of failed) expect(todo).toMatch(/\S/);
   expect((await readdir(folder)).filter((name) => !name.startsWith("."))).toEqual([]);

@@ -27,7 +27,7 @@ describe("stager", () => {
     const { context: alone } = await makeContext({ stagingRunnerEnabled: true, stagerUrl: "http://127.0.0.1:1" });
     expect(await shownAll(alone)).toEqual([
       expect.stringMatching(
-        /^fail stager http:\/\/127\.0\.0\.1:1 does not answer \(.+\) -> start it \(npm run stager\), or correct ORCH_STAGER_URL$/,
+        /^warn stager http:\/\/127\.0\.0\.1:1 does not answer \(.+\) -> npm start starts it; where it runs elsewhere, correct ORCH_STAGER_URL$/,
       ),
     ]);
   });
@@ -63,7 +63,7 @@ describe("stager", () => {
       { timeoutsMs: { ...TIMEOUTS_MS, service: 200 } },
     );
     expect(await shownAll(context)).toEqual([
-      `fail stager ${stagerUrl} does not answer (no answer within 0.2 s) -> start it (npm run stager), or correct ORCH_STAGER_URL`,
+      `warn stager ${stagerUrl} does not answer (no answer within 0.2 s) -> npm start starts it; where it runs elsewhere, correct ORCH_STAGER_URL`,
     ]);
   });
 });

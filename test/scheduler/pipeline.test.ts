@@ -36,7 +36,9 @@ test("a work item goes through every stage to done, each stage one run, one adva
   const files = (await git(site.remote, "ls-tree", "-r", "--name-only", head)).split("\n");
   expect(files.filter((file) => file.startsWith("docs/work-items/ORCH-1/"))).toHaveLength(7);
   expect(scheduler.context.storage.tally.jobs()).toEqual({ queued: 0, running: 0, done: 7, failed: 0, cancelled: 0 });
+  await scheduler.context.activeRuns.whenIdle();
   expect(scheduler.context.liveness.snapshot()).toEqual({});
+  await expect(access(join(site.config.workspacesDir, "ORCH-1"))).rejects.toThrow("ENOENT");
 });
 
 test("a review that asks for changes sends the item back once, with the reason in the next developer's job", async () => {

@@ -37,6 +37,7 @@ const prompt = (stageName: string, changes: Partial<PromptInput> = {}): string =
     pipeline,
     artifactPath: path,
     override: null,
+    papers: pipeline.stages.map((other) => artifactPath(other, (changes.task ?? task).workItemId)),
     leftRefs: [],
     earlierOutcome: "failed",
     ...changes,
@@ -175,7 +176,7 @@ describe("why it is here again", () => {
 
   test("a retry says which attempt it is and why the last one did not count", () => {
     const text = prompt("review", { job: { ...job, attempt: 2, error: "12-review.md: line 3: duplicate key" } });
-    expect(text).toContain("## Why you are here again (attempt 2 of 3)");
+    expect(text).toContain("## Why you are here again\n\nThis is attempt 2 of 3 in this round.");
     expect(text).toContain("<reason>\n12-review.md: line 3: duplicate key\n</reason>");
     expect(prompt("review", { job: { ...job, attempt: 2 } })).toContain("no reason was recorded");
   });
