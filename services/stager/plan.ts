@@ -172,7 +172,9 @@ const planSchema = v.strictObject({
 export const readPlan = (file: CommittedFile): PlanReading => {
   switch (file.kind) {
     case "missing":
-      return invalid("there is no such file at this commit");
+      return invalid(
+        "there is no such file at this commit: commit one (version: 1, and steps that each have a name and run or http)",
+      );
     case "not_regular":
       return invalid(`expected a regular file, found git mode ${file.mode}`);
     case "too_large":

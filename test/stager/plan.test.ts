@@ -104,7 +104,11 @@ steps:
 
 describe("a plan that is not one", () => {
   test.each([
-    ["missing", readPlan({ kind: "missing" }), "there is no such file at this commit"],
+    [
+      "missing",
+      readPlan({ kind: "missing" }),
+      "there is no such file at this commit: commit one (version: 1, and steps that each have a name and run or http)",
+    ],
     ["a link", readPlan({ kind: "not_regular", mode: "120000" }), "expected a regular file, found git mode 120000"],
     ["too large", readPlan({ kind: "too_large", bytes: 99_999 }), "the file has 99999 bytes, at most 65536 are read"],
     ["not UTF-8", readPlan({ kind: "file", content: Uint8Array.of(0x76, 0xff) }), "the file is not UTF-8"],

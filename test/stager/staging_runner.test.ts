@@ -239,7 +239,8 @@ describe("the plan", () => {
     expect(result).toMatchObject({
       verdict: "failed",
       action: "return",
-      reason: ".orchestrator/staging.yaml: there is no such file at this commit",
+      reason:
+        ".orchestrator/staging.yaml: there is no such file at this commit: commit one (version: 1, and steps that each have a name and run or http)",
     });
     expect(gateOf(result).kind).toBe("fail");
     expect(result.artifact!.content).toContain("## Faults of the plan");
