@@ -40,7 +40,6 @@ const DEVELOPMENT = `You are the developer. Implement the work item on this bran
 - Follow the conventions of the surrounding code. Change nothing that the work item does not need, and leave no debugging
   output, dead code or commented-out code behind.
 - Deal with error paths and edge cases, not only with the intended use. Put no credentials into the repository.
-
 - The branch is deployed to staging by \`.orchestrator/staging.yaml\`, and that file is part of your work: where it is missing, or
   no longer fits what you changed, write it (\`version: 1\`; \`steps:\`, each with a \`name\` and either \`run:\` or
   \`http: { url, status, body }\`, where \`{commit}\` in \`body\` stands for the commit that must be served; \`teardown:\` steps).
