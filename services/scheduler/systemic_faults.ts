@@ -3,10 +3,11 @@ import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { backoffMs } from "@orchestrator/shared/retry_delay.ts";
 import type { Claim } from "@orchestrator/shared/storage/claim_job.ts";
+import type { EndedRun } from "@orchestrator/shared/storage/committed.ts";
 import { deletePause } from "@orchestrator/shared/storage/delete_pause.ts";
 import { insertPause } from "@orchestrator/shared/storage/insert_pause.ts";
 import { type Pause, readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
-import type { EndedRun, Storage } from "@orchestrator/shared/storage/storage.ts";
+import type { Storage } from "@orchestrator/shared/storage/storage.ts";
 import { STAGER_UNREACHABLE } from "./run_result.ts";
 
 /** So many different tasks in a row with the same class of tool error are no accident. */

@@ -1,37 +1,14 @@
 import { setImmediate } from "node:timers/promises";
 import { type Clock, isoTime } from "../clock.ts";
-import type { EventKind, JobStatus, Outcome } from "../domain.ts";
-import type { EventDetail, Run, TaskEvent } from "../schemas/rows.ts";
+import type { EventKind, JobStatus } from "../domain.ts";
+import type { EventDetail, TaskEvent } from "../schemas/rows.ts";
 import { checkEpoch } from "./check_epoch.ts";
+import type { BegunRun, Committed, EndedRun } from "./committed.ts";
 import { type Connection, isBusy, type Row, type SqlTransaction, type SqlValue } from "./connection.ts";
 import { countOnce } from "./count_once.ts";
 import { insertRows } from "./insert_rows.ts";
 import { isPassing } from "./is_passing.ts";
 import { type Move, Tally, type TaskPlace } from "./tally.ts";
-
-/** A run that a claim has begun. */
-export interface BegunRun {
-  runId: number;
-  /** How long its job had been due, in ms of the wall clock. */
-  dueForMs: number;
-}
-
-/** A run whose outcome was recorded. */
-export interface EndedRun extends Pick<Run, "jobId" | "agent" | "stage"> {
-  runId: number;
-  outcome: Outcome;
-  class: string | null;
-  reason: string | null;
-}
-
-/** What a committed transaction changed, for those who wait for it: the dispatcher, event streams, metrics. */
-export interface Committed {
-  events: readonly TaskEvent[];
-  begun: readonly BegunRun[];
-  ended: readonly EndedRun[];
-  /** True where a job became due or a slot became free. */
-  queueMoved: boolean;
-}
 
 /** One open write transaction, begun under the fence. What it noted takes effect in memory only after the commit. */
 export class Tx {

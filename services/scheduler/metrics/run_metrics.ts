@@ -1,6 +1,6 @@
 import { OUTCOMES } from "@orchestrator/shared/domain.ts";
 import { nextStageName, type Pipeline } from "@orchestrator/shared/pipeline.ts";
-import type { Committed, EndedRun } from "@orchestrator/shared/storage/storage.ts";
+import type { Committed, EndedRun } from "@orchestrator/shared/storage/committed.ts";
 import { Counter, Histogram, type Registry } from "prom-client";
 import type { ActiveRuns } from "../active_runs.ts";
 

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import type { Committed } from "@orchestrator/shared/storage/storage.ts";
+import type { Committed } from "@orchestrator/shared/storage/committed.ts";
 import { describe, expect, test } from "vitest";
 import { EventFeed } from "../../../services/scheduler/event_feed.ts";
 import { SseReader } from "../../helpers/sse.ts";
