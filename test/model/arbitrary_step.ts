@@ -170,9 +170,17 @@ const sameFault: fc.Arbitrary<Step[]> = fc
     fc.constantFrom<ResultName>("git_error", "launch_error", "deferred"),
     fc.constantFrom<string>("review", STAGING_STAGE),
     fc.array(fc.oneof(ofPeople, ofSchedulers), { maxLength: 1 }),
+    fc.array(
+      weighted([
+        [2, ofPeople],
+        [1, ofSchedulers],
+        [1, { do: "restart", crashAt: null }],
+      ]),
+      { maxLength: 1 },
+    ),
     result,
   )
-  .map(([came, stage, meanwhile, ofProbe]): Step[] => {
+  .map(([came, stage, meanwhile, afterwards, ofProbe]): Step[] => {
     const tasks = [7, 8, 9].map((item): Step => {
       return { do: "create", item, repo: "shop", stage, priority: 5, sharedBranch: false };
     });
@@ -180,8 +188,9 @@ const sameFault: fc.Arbitrary<Step[]> = fc
       came === "launch_error"
         ? [claim, { do: "finalize", ...newest, result: came }, settle]
         : [claim, ...workOff("ok", came)];
-    const probe: Step[] = [{ do: "pass", seconds: 61 }, claim, ...workOff("ok", ofProbe)];
-    return [...tasks, ...run, ...run, ...meanwhile, ...run, ...probe];
+    const soon: Step = { do: "pass", seconds: 61 };
+    const probe: Step[] = [soon, claim, ...workOff("ok", ofProbe), soon, claim];
+    return [...tasks, ...run, ...run, ...meanwhile, ...run, ...afterwards, ...probe];
   });
 
 /** Somebody who worked on a run no longer does, or does so for too long, and the reaper looks. */

@@ -1,3 +1,5 @@
+import { queueSchema } from "@orchestrator/shared/schemas/queue.ts";
+import * as v from "valibot";
 import type { Act } from "./act.ts";
 import { compareMemory, compareTables, mustEqual } from "./compare.ts";
 import { checkInvariants, checkStep, checkTally } from "./invariants.ts";
@@ -91,7 +93,7 @@ export class Session {
     this.#events = [...this.#events, ...tables.events];
     this.#tables = tables;
     checkInvariants(tables, this.#events);
-    const view = await world.scheduler.queueView();
+    const view = v.parse(queueSchema, await world.scheduler.queueView());
     checkTally(tables, storage.tally, view);
     compareTables(model, tables, model.events.slice(this.#comparedEvents));
     this.#comparedEvents = model.events.length;
