@@ -135,11 +135,10 @@ const apply = async (
       return tx.event("deferred", hold, { ...detail, available_at: availableAt, next_job_id: fresh.id });
     }
     case "block": {
-      const why = run.logPath === null ? next.reason : `${next.reason} (its log: GET /runs/${run.id}/log)`;
-      must(await endJob(tx, hold, "failed", why));
+      must(await endJob(tx, hold, "failed", next.reason));
       const head = "head" in result ? result.head : null;
-      must(await blockTask(tx, task, { leaseRunId: run.id, reason: why, head }));
-      return tx.event("blocked", hold, { ...detail, reason: why });
+      must(await blockTask(tx, task, { leaseRunId: run.id, reason: next.reason, head }));
+      return tx.event("blocked", hold, { ...detail, reason: next.reason });
     }
   }
 };
