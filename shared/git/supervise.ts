@@ -86,10 +86,17 @@ export const supervise = async (program: string, args: readonly string[], o: Sup
 };
 
 const start = async (program: string, args: readonly string[], o: Supervised): Promise<ChildProcess> => {
-  const child = spawn(program, args, { cwd: o.cwd, env: o.env, stdio: o.stdio, detached: true });
-  if (child.pid !== undefined) return child;
-  const error = await new Promise<NodeJS.ErrnoException>((resolve) => child.once("error", resolve));
-  if (error.code === "ENOENT") {
+  let error: NodeJS.ErrnoException;
+  try {
+    const child = spawn(program, args, { cwd: o.cwd, env: o.env, stdio: o.stdio, detached: true });
+    if (child.pid !== undefined) return child;
+    error = await new Promise<NodeJS.ErrnoException>((resolve) => child.once("error", resolve));
+  } catch (thrown) {
+    // Which errors of a start are events and which are thrown differs between the runtimes, and from error to error.
+    error = thrown as NodeJS.ErrnoException;
+  }
+  // ENOTDIR: an entry of PATH, or the directory, is below a file.
+  if (error.code === "ENOENT" || error.code === "ENOTDIR") {
     throw new ToolError(
       "command_not_found",
       `${program} could not be started: not found in PATH (${o.env.PATH ?? "not set"}), or its directory ${o.cwd} is missing`,
