@@ -1,4 +1,8 @@
+import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
+import { probeWrite } from "@orchestrator/shared/storage/probe_write.ts";
+import { freeBytes } from "./disk_space.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { RunContext } from "./run_context.ts";
 import type { Readiness } from "./scheduler_api.ts";
@@ -6,18 +10,25 @@ import type { Readiness } from "./scheduler_api.ts";
 /** Who asks whether the scheduler is ready is not kept waiting for a database that is not, in ms. */
 const WRITE_LIMIT_MS = 2_000;
 
+/** With less than this nothing can be counted on to be written, in bytes: a commit takes a few pages. */
+const MIN_BYTES = 64 * 1024;
+
 /** Lock held, database writable, dispatcher running: the second is found out by a transaction that changes nothing. */
 export const readiness = async (
-  { storage, tenure }: Pick<RunContext, "storage" | "tenure">,
+  { config, storage, tenure }: Pick<RunContext, "config" | "storage" | "tenure">,
   dispatcher: Dispatcher,
 ): Promise<Readiness> => {
   const reasons = dispatcher.running ? [] : ["the dispatcher is not running"];
   const writable = tenure
     .confirm()
-    .then(() => storage.write(async () => null))
+    .then(() => storage.write(probeWrite))
+    .then(() => null)
     .catch((error: unknown) => `the database cannot be written: ${error instanceof Error ? error.message : error}`);
   const late = sleep(WRITE_LIMIT_MS, `the database could not be written within ${WRITE_LIMIT_MS} ms`, { ref: false });
   const fault = await Promise.race([writable, late]);
   if (fault !== null) reasons.push(fault);
+  // What changes nothing needs no room, so it does not find out that there is none.
+  else if (isFileUrl(config.dbUrl) && (await freeBytes(dirname(fileOfUrl(config.dbUrl)))) < MIN_BYTES)
+    reasons.push("the database cannot be written: the disk that it is on is full");
   return { ready: reasons.length === 0, reasons };
 };

@@ -42,6 +42,8 @@ export interface SchedulerOptions {
   random: () => number;
   /** What keeps other schedulers off; by default what the database's URL asks for. */
   guardedBy?: "kernel" | "lease";
+  /** How long a write waits for a database that another program has locked, in ms, before it says so; default 30 s. */
+  busyLimitMs?: number;
   /** Ends the waiting of a scheduler in standby. */
   signal: AbortSignal;
   /** Called when another scheduler has taken over: this process must end. */
@@ -76,8 +78,9 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   const lock = guardedBy === "kernel" ? await takeSchedulerLock(config.dbUrl, options) : null;
   await points.reach("start.locked");
   const { leaseTtlMs: ttlMs } = config;
+  const busy = options.busyLimitMs === undefined ? {} : { busyLimitMs: options.busyLimitMs };
   const { storage, instanceId } = await openStorage(
-    { url: config.dbUrl, authToken: config.dbAuthToken, synchronous: config.dbSynchronous, clock },
+    { url: config.dbUrl, authToken: config.dbAuthToken, synchronous: config.dbSynchronous, clock, ...busy },
     (writer) =>
       lock
         ? takeLease(writer, holder, isoTime(clock.now() + ttlMs))

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Client, createClient, type InArgs, LibsqlError, type ResultSet, type Transaction } from "@libsql/client";
+import { type Client, createClient, type InArgs, type ResultSet, type Transaction } from "@libsql/client";
 import { camel } from "../case.ts";
 import { Mutex } from "../mutex.ts";
+import { isBusy, isOfFile } from "./driver_errors.ts";
 
 /** What may be bound. `undefined` and objects are kept out: the driver aborts the process on them. */
 export type SqlValue = string | number | bigint | boolean | null;
@@ -36,10 +37,6 @@ export const isFileUrl = (url: string): boolean => url.startsWith("file:");
 /** The path of a `file:` URL of a database. */
 export const fileOfUrl = (url: string): string => url.replace(/^file:(\/\/(?=\/))?/, "").replace(/\?.*$/, "");
 
-/** Whether somebody else holds the database's lock; the connection that heard it must not be used again. */
-export const isBusy = (error: unknown): boolean =>
-  error instanceof LibsqlError && (error.code.startsWith("SQLITE_BUSY") || error.code.startsWith("SQLITE_LOCKED"));
-
 /**
  * One connection to the database and the cure for the driver's lost writes: after a single SQLITE_BUSY a connection answers
  * later writes with success and never commits them, so any busy answer throws the connection away, opens another, sets its
@@ -51,6 +48,8 @@ export class Connection {
   readonly #client: Client;
   readonly #mutex = new Mutex();
   #prepared = false;
+  /** Set where the connection must not be used again. */
+  #broken = false;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
@@ -112,9 +111,10 @@ export class Connection {
           return await operation();
         } catch (error) {
           if (this.isRemote && isNetworkFault(error)) throw new StorageUnreachableError(error);
+          // Whatever befell the file, a connection from before goes on in it: opened read-only, it never writes again.
+          this.#broken ||= !this.isRemote && isOfFile(error);
           if (!isBusy(error)) throw error;
-          this.#prepared = false;
-          await this.#client.reconnect();
+          await this.#replace();
           const pauseMs = BUSY_PAUSES_MS[Math.min(tries, BUSY_PAUSES_MS.length - 1)] ?? 0;
           if (performance.now() + pauseMs > givenUpAt) throw new StorageBusyError(this.#options.busyLimitMs, error);
           await sleep(pauseMs);
@@ -123,8 +123,16 @@ export class Connection {
     });
   }
 
+  async #replace(): Promise<void> {
+    this.#broken = true;
+    this.#prepared = false;
+    await this.#client.reconnect();
+    this.#broken = false;
+  }
+
   /** A remote server has its own settings and refuses most PRAGMAs. */
   async #prepare(): Promise<void> {
+    if (this.#broken) await this.#replace();
     if (this.#prepared || !isFileUrl(this.#options.url)) return;
     if (this.#options.readOnly) {
       await this.#client.execute("PRAGMA query_only = ON");

@@ -4,8 +4,9 @@ import type { EventKind, JobStatus } from "../domain.ts";
 import type { EventDetail, TaskEvent } from "../schemas/rows.ts";
 import { checkEpoch } from "./check_epoch.ts";
 import type { BegunRun, Committed, EndedRun } from "./committed.ts";
-import { type Connection, isBusy, type Row, type SqlTransaction, type SqlValue } from "./connection.ts";
+import type { Connection, Row, SqlTransaction, SqlValue } from "./connection.ts";
 import { countOnce } from "./count_once.ts";
+import { isOfFile } from "./driver_errors.ts";
 import { insertRows } from "./insert_rows.ts";
 import { isPassing } from "./is_passing.ts";
 import { type Move, Tally, type TaskPlace } from "./tally.ts";
@@ -209,7 +210,7 @@ export class Storage {
         return written;
       });
     } catch (error) {
-      if (!failed || batch.length === 1 || isBusy(error)) throw error;
+      if (!failed || batch.length === 1 || isOfFile(error)) throw error;
       return this.#writeApart(batch);
     }
   }
@@ -223,8 +224,8 @@ export class Storage {
         try {
           written.push(await this.#writeOne(sql, write));
         } catch (error) {
-          // A locked database fails the whole transaction, which begins again on another connection.
-          if (isBusy(error)) throw error;
+          // A locked or failing file fails the whole transaction, of which no savepoint may be left.
+          if (isOfFile(error)) throw error;
           await sql.run("ROLLBACK TO one_write");
           written.push({ tx: null, settle: () => write.reject(error) });
         }

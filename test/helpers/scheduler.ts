@@ -1,9 +1,9 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { systemClock } from "@orchestrator/shared/clock.ts";
+import { type Clock, systemClock } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
-import { createLog } from "@orchestrator/shared/log.ts";
+import { createLog, type Log } from "@orchestrator/shared/log.ts";
 import { DEFAULT_PIPELINE } from "@orchestrator/shared/pipeline.ts";
 import { noPoints, type Points } from "@orchestrator/shared/points.ts";
 import type { NewTask } from "@orchestrator/shared/schemas/new_task.ts";
@@ -96,6 +96,9 @@ export const startTestScheduler = async (
   site: Site,
   options: {
     points?: Points;
+    clock?: Clock;
+    log?: Log;
+    busyLimitMs?: number;
     onFencedOff?: (error: Error) => void;
     config?: Partial<Config>;
     guardedBy?: "kernel" | "lease";
@@ -105,8 +108,9 @@ export const startTestScheduler = async (
   const config = { ...site.config, ...options.config };
   const scheduler = await startScheduler({
     config,
-    clock: systemClock,
-    log: createLog({ level: config.logLevel, service: "scheduler", secrets: [] }),
+    clock: options.clock ?? systemClock,
+    log: options.log ?? createLog({ level: config.logLevel, service: "scheduler", secrets: [] }),
+    ...(options.busyLimitMs === undefined ? {} : { busyLimitMs: options.busyLimitMs }),
     points: options.points ?? noPoints,
     random: () => 0,
     signal: options.signal ?? new AbortController().signal,

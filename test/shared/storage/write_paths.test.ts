@@ -18,8 +18,11 @@ const STATEMENTS: Readonly<Record<string, readonly string[]>> = {
   "shared/storage/finish_run.ts": ["UPDATE agent_runs"],
   "shared/storage/insert_pause.ts": ["INSERT queue_state"],
   "shared/storage/insert_rows.ts": ["INSERT any"],
+  "shared/storage/probe_write.ts": ["UPDATE tasks"],
   "shared/storage/record_head.ts": ["UPDATE tasks"],
-  "shared/storage/record_run_progress.ts": ["UPDATE agent_runs", "UPDATE agent_runs", "UPDATE agent_runs"],
+  "shared/storage/record_run_progress.ts": [
+    ...["UPDATE agent_runs", "UPDATE agent_runs", "UPDATE agent_runs", "UPDATE agent_runs"],
+  ],
   "shared/storage/storage.ts": ["INSERT task_events"],
   // The lease is taken by whoever has no epoch yet; it is renewed and given back under the fence.
   "shared/storage/take_lease.ts": ["INSERT scheduler_lease", "UPDATE scheduler_lease"],

@@ -1,0 +1,74 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { HeldPoints } from "../../helpers/held_points.ts";
+import { onlyStages } from "../../helpers/on_the_way.ts";
+import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
+import { countAgents } from "./count_agents.ts";
+import { keepLog } from "./kept_log.ts";
+import { lockDatabase } from "./lock_database.ts";
+import { rowsSeenByOthers } from "./rows_seen_by_others.ts";
+import { mountSmallDisk } from "./small_disk.ts";
+
+const run = promisify(execFile);
+const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
+
+/** Lays a read-only view of a folder over it: what is opened from now on cannot be written. @returns what takes it away. */
+const makeReadOnly = async (folder: string): Promise<() => Promise<void>> => {
+  await run("mount", ["--bind", folder, folder]);
+  await run("mount", ["-o", "remount,bind,ro", folder]);
+  let isThere = true;
+  const end = async () => {
+    if (isThere) await run("umount", ["--lazy", folder]);
+    isThere = false;
+  };
+  onTestFinished(end);
+  return end;
+};
+
+test("a database that has become read-only refuses what is new, keeps a settle waiting, and goes on when it can be written", async () => {
+  const site = await makeSite();
+  const folder = join(site.folder, "database");
+  await mountSmallDisk(folder);
+  const agents = await countAgents(site);
+  const points = new HeldPoints();
+  const { log, said } = keepLog();
+  const config = { dbUrl: `file:${join(folder, "orchestrator.db")}`, ...onlyStages(site, "analysis") };
+  const scheduler = await startTestScheduler(site, { log, points, config });
+  const { liveness, reaperCounters, storage } = scheduler.context;
+  const held = points.hold("settle.before");
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  await held.arrived;
+  // Files that are open stay as they were opened; somebody else's lock has the scheduler open them anew.
+  const unlock = await lockDatabase({ config: { ...site.config, ...config } });
+  const makeWritable = await makeReadOnly(folder);
+  held.release();
+  await expect.poll(async () => (await scheduler.api.readiness()).ready, { timeout: 20_000 }).toBe(false);
+  await unlock();
+  const complaints = () => said("the database cannot be used");
+  await expect.poll(() => complaints().length, { timeout: 20_000 }).toBeGreaterThan(1);
+  expect(complaints()[0]).toMatchObject({
+    level: "error",
+    what: "settle",
+    err: { code: expect.stringMatching(/^SQLITE_/) },
+  });
+  expect(await scheduler.api.readiness()).toMatchObject({
+    ready: false,
+    reasons: [expect.stringContaining("the database cannot be written")],
+  });
+  await expect(postTask(scheduler, { workItemId: "ORCH-2" })).rejects.toThrow();
+  expect(Object.keys(liveness.snapshot())).toHaveLength(1);
+  expect(await storage.query("SELECT status FROM jobs")).toEqual([{ status: "running" }]);
+
+  await makeWritable();
+  const { task, runs } = await taskWhen(scheduler, "ORCH-1", isOver);
+  expect(task.status).toBe("done");
+  expect(runs.map((row) => row.outcome)).toEqual(["succeeded"]);
+  expect(await agents()).toBe(1);
+  expect(reaperCounters).toMatchObject({ settleSuperseded: 0, errors: 0 });
+  await postTask(scheduler, { workItemId: "ORCH-3" });
+  await taskWhen(scheduler, "ORCH-3", isOver);
+  expect(await rowsSeenByOthers(join(folder, "orchestrator.db"))).toEqual(["ORCH-1", "ORCH-3"]);
+  expect(await scheduler.api.readiness()).toEqual({ ready: true, reasons: [] });
+});
