@@ -7,13 +7,19 @@ import {
 import * as v from "valibot";
 
 /** A stager that says nothing for so long is gone, in ms; it sends a heartbeat every 5 s. */
-const SILENCE_LIMIT_MS = 20_000;
+const SILENCE_MS = 20_000;
 
 /** How long a stager may take to answer a request, in ms. */
-const ANSWER_LIMIT_MS = 20_000;
+const ANSWER_MS = 20_000;
+
+const LIMITS: StagingLimits = { answerMs: ANSWER_MS, silenceMs: SILENCE_MS };
 
 /** An artifact of 1 MiB, escaped as JSON, fits; a line beyond that is nonsense and is not kept in memory. */
 const LINE_LIMIT = 8 * 1024 * 1024;
+
+/** So much of a refusal is read, in bytes, and so much of it quoted, in characters. */
+const REFUSAL_LIMIT = 16 * 1024;
+const QUOTED_CHARS = 500;
 
 export interface StagingCall {
   url: string;
@@ -21,7 +27,15 @@ export interface StagingCall {
   request: StagingRunRequest;
   /** Ends the run: the open connection is the run. */
   signal: AbortSignal;
-  onEvent: (event: StagingEvent) => void;
+  /** Nothing more is read until what it answers has resolved: a stager may write faster than a disk. */
+  onEvent: (event: StagingEvent) => void | Promise<void>;
+  limits?: StagingLimits;
+}
+
+/** In ms. */
+interface StagingLimits {
+  answerMs: number;
+  silenceMs: number;
 }
 
 export type StagingAnswer =
@@ -38,11 +52,11 @@ export type StagingAnswer =
  * @throws the reason of `signal` once it is aborted.
  */
 export const callStager = async (call: StagingCall): Promise<StagingAnswer> => {
-  const { url, token, request, signal } = call;
+  const { url, token, request, signal, limits = LIMITS } = call;
   const silence = new Silence();
   let response: Response;
   try {
-    silence.expectWithin(ANSWER_LIMIT_MS);
+    silence.expectWithin(limits.answerMs);
     response = await fetch(new URL("/runs", url), {
       method: "POST",
       headers: {
@@ -59,7 +73,12 @@ export const callStager = async (call: StagingCall): Promise<StagingAnswer> => {
   } finally {
     silence.clear();
   }
-  if (!response.ok || response.body === null) return refusal(response, url);
+  if (!response.ok || response.body === null) {
+    const said = response.body === null ? "" : await readStart(response.body, limits.answerMs);
+    signal.throwIfAborted();
+    const reason = `the stager at ${url} answered ${response.status}: ${said}`;
+    return response.status >= 500 ? { kind: "unreachable", reason } : { kind: "refused", reason };
+  }
   try {
     return await follow(response.body, call, silence);
   } catch (error) {
@@ -70,15 +89,31 @@ export const callStager = async (call: StagingCall): Promise<StagingAnswer> => {
   }
 };
 
-const refusal = async (response: Response, url: string): Promise<StagingAnswer> => {
-  const text = (await response.text().catch(() => "")).slice(0, 500);
-  const reason = `the stager at ${url} answered ${response.status}: ${text}`;
-  return response.status >= 500 ? { kind: "unreachable", reason } : { kind: "refused", reason };
+/** The beginning of a body, of which nobody knows how long it is, nor whether it ends. */
+const readStart = async (body: ReadableStream<Uint8Array>, limitMs: number): Promise<string> => {
+  const reader = body.getReader();
+  const stop = () => void reader.cancel().catch(() => undefined);
+  const timer = setTimeout(stop, limitMs);
+  const chunks: Uint8Array[] = [];
+  try {
+    for (let bytes = 0; bytes < REFUSAL_LIMIT; ) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      chunks.push(value);
+      bytes += value.length;
+    }
+  } catch (error) {
+    chunks.push(Buffer.from(`(${describe(error)})`));
+  } finally {
+    clearTimeout(timer);
+    stop();
+  }
+  return Buffer.concat(chunks).toString("utf8").slice(0, QUOTED_CHARS);
 };
 
 const follow = async (
   body: ReadableStream<Uint8Array>,
-  { signal, onEvent }: StagingCall,
+  { signal, onEvent, limits = LIMITS }: StagingCall,
   silence: Silence,
 ): Promise<StagingAnswer> => {
   const reader = body.getReader();
@@ -88,7 +123,7 @@ const follow = async (
   const lines = new LineSplitter();
   try {
     for (;;) {
-      silence.expectWithin(SILENCE_LIMIT_MS);
+      silence.expectWithin(limits.silenceMs);
       const { done, value } = await reader.read();
       signal.throwIfAborted();
       if (silence.signal.aborted) return { kind: "lost", reason: describe(silence.signal.reason) };
@@ -97,7 +132,12 @@ const follow = async (
         const parsed = parseEvent(line);
         if (parsed === null)
           return { kind: "lost", reason: `the stager sent a line that is no event: ${line.slice(0, 200)}` };
-        onEvent(parsed);
+        const taken = onEvent(parsed);
+        if (taken !== undefined) {
+          // What is waited for is this side's disk: the stager may have spoken meanwhile.
+          silence.clear();
+          await taken;
+        }
         if (parsed.event === "result") return { kind: "result", result: parsed };
       }
       if (lines.pendingLength > LINE_LIMIT)

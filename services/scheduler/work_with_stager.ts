@@ -46,13 +46,14 @@ export const workWithStager = async (
     signal: run.signal,
     onEvent: (event) => {
       run.sawOutput();
-      log.append(logLine(event));
+      const isWritten = log.append(logLine(event));
       if (event.event === "started") {
         begun = true;
         stagingCounters.runs += 1;
       }
       // The mark is set before the stream can be seen as closed.
       if (event.event === "result") finalizing = beginFinalizing();
+      return isWritten ? undefined : log.drained();
     },
   }).catch((error: unknown) => {
     // Given up from this side: a run without a verdict, as one that was lost.
