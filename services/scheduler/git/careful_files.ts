@@ -1,5 +1,6 @@
+import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
-import { chmod, lstat, open, opendir, rm } from "node:fs/promises";
+import { chmod, lstat, open, opendir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 
@@ -54,14 +55,40 @@ export const readSmallFile = async (path: string, maxBytes: number): Promise<Sma
   }
 };
 
-/** Removes whatever stands at `path`, also directories whose owner has taken the write permission away. */
+/**
+ * Removes whatever stands at `path`, also directories whose owner has taken the write permission away, and such as lie deeper
+ * than a path can name.
+ */
 export const removeTree = async (path: string): Promise<void> => {
   try {
     await rm(path, { recursive: true, force: true });
   } catch (error) {
-    if (errorCode(error) !== "EACCES" && errorCode(error) !== "EPERM") throw error;
-    await makeRemovable(path);
+    if (errorCode(error) === "ENAMETOOLONG") await bringUp(path);
+    else if (errorCode(error) === "EACCES" || errorCode(error) === "EPERM") await makeRemovable(path);
+    else throw error;
     await rm(path, { recursive: true, force: true });
+  }
+};
+
+/** Far below what the kernel takes (PATH_MAX is 4096 bytes), so that what lies in such a folder can still be named. */
+const LONG_PATH_BYTES = 2048;
+
+/** Moves what lies too deep to be named to the top of the tree that is to be removed, until nothing does. */
+const bringUp = async (root: string): Promise<void> => {
+  const folders = [root];
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    await chmod(folder, 0o700);
+    for (const entry of await readdir(folder, { withFileTypes: true })) {
+      if (!entry.isDirectory()) continue;
+      const path = join(folder, entry.name);
+      if (Buffer.byteLength(path) <= LONG_PATH_BYTES) {
+        folders.push(path);
+        continue;
+      }
+      const above = join(root, randomUUID());
+      await rename(path, above);
+      folders.push(above);
+    }
   }
 };
 

@@ -1,7 +1,8 @@
-import { copyFile, readdir, rm, stat, utimes } from "node:fs/promises";
+import { copyFile, readdir, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { type Git, type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
 import { kindBelow, kindOf, removeTree } from "./careful_files.ts";
+import { removeTraps } from "./remove_traps.ts";
 import { savedIndex } from "./workspace_files.ts";
 
 /** Writing a large repository's files takes its time. */
@@ -20,8 +21,11 @@ export const checkOut = async (
   const gitDir = join(path, ".git");
   const indexFile = savedIndex(path);
   const options: GitOptions = { gitDir, workTree: path, indexFile, signal, timeoutMs: TIMEOUT_MS };
-  if (isReused) await emptySubmodules(git, path, options);
-  await rm(`${indexFile}.lock`, { force: true });
+  if (isReused) {
+    await removeTraps(path);
+    await emptySubmodules(git, path, options);
+  }
+  await removeTree(`${indexFile}.lock`);
 
   const args = ["read-tree", "--reset", "-u", o.start];
   const result = await git.run(args, options);
@@ -51,7 +55,7 @@ const copyIndex = async (from: string, to: string): Promise<void> => {
 
 /** Everything at `path` but the git directory. */
 const emptyWorkspace = async (path: string, indexFile: string): Promise<void> => {
-  await rm(indexFile, { force: true });
+  await removeTree(indexFile);
   for (const name of await readdir(path)) {
     if (name !== ".git") await removeTree(join(path, name));
   }

@@ -3,9 +3,10 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Git, type GitOptions, type GitResult, gitFailure } from "@orchestrator/shared/git/run_git.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
-import { kindBelow } from "./careful_files.ts";
+import { kindBelow, removeTree } from "./careful_files.ts";
 import { printable } from "./notes.ts";
 import type { OwnGitDir } from "./own_git_dir.ts";
+import { removeTraps } from "./remove_traps.ts";
 import { runOnTheirs, type Unreadable } from "./run_on_theirs.ts";
 
 export interface Snapshot {
@@ -44,12 +45,14 @@ const NO_CONVERSION = "* -text -eol -ident -filter -working-tree-encoding\n";
 export const snapshotTree = async (o: SnapshotOptions): Promise<Snapshot | Unreadable> => {
   const { git, own, workTree, indexFile, signal } = o;
   const options: GitOptions = { gitDir: own.gitDir, workTree, indexFile, signal, timeoutMs: TIMEOUT_MS };
+  const traps = await removeTraps(workTree);
   const based = await readBase(git, o.base, indexFile, options);
   if (based.kind === "unreadable") return based;
 
   const found = await findInside(git, own, o.artifact, options);
   const submodules = await stillThere(workTree, found.submodules);
   const notes = found.nested.map((path) => `${printable(path)} was left out: it is a repository of its own`);
+  notes.push(...traps.map((path) => `${printable(path)} was removed: git would have waited for it for ever`));
   notes.push(...(await addFiles(git, own, [...found.nested, ...submodules], options)));
   if (o.artifact !== null && !found.hasArtifact) notes.push(...(await addArtifact(git, workTree, o.artifact, options)));
   const written = await runOnTheirs(git, ["write-tree"], options);
@@ -63,12 +66,12 @@ const readBase = async (
   indexFile: string,
   options: GitOptions,
 ): Promise<{ kind: "done" } | Unreadable> => {
-  await rm(`${indexFile}.lock`, { force: true });
+  await removeTree(`${indexFile}.lock`);
   const args = ["read-tree", ...(base === null ? ["--empty"] : ["--reset", base])];
   const first = await runOnTheirs(git, args, options);
   if (first.kind === "done") return first;
   // The index of the last time may be what cannot be read.
-  await rm(indexFile, { force: true });
+  await removeTree(indexFile);
   return runOnTheirs(git, args, options);
 };
 

@@ -1,4 +1,4 @@
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { noPoints, type Points } from "@orchestrator/shared/points.ts";
@@ -45,13 +45,14 @@ export const prepareWorkspace = (options: WorkspaceOptions): Promise<Workspace> 
     const path = workspacePath(options.workspacesDir, options.workItemId);
     await mkdir(options.workspacesDir, { recursive: true });
     const isReused = await clearForReuse(path);
+    await removeTree(makingMarker(path));
     await writeFile(makingMarker(path), "");
     options.signal?.throwIfAborted();
     await makeGitDir(path, options);
     await (options.points ?? noPoints).reach("launch.workspace_half_made", options.workItemId);
     await checkOut(path, isReused, options);
     const notes = await takeOut(path, options.staleArtifact);
-    await rm(makingMarker(path));
+    await removeTree(makingMarker(path));
     return { path, notes };
   });
 
@@ -59,8 +60,8 @@ export const prepareWorkspace = (options: WorkspaceOptions): Promise<Workspace> 
 export const removeWorkspace = async (workspacesDir: string, workItemId: string): Promise<void> => {
   const path = workspacePath(workspacesDir, workItemId);
   await removeTree(path);
-  await rm(savedIndex(path), { force: true });
-  await rm(makingMarker(path), { force: true });
+  await removeTree(savedIndex(path));
+  await removeTree(makingMarker(path));
 };
 
 export const workspacePath = (workspacesDir: string, workItemId: string): string => {
@@ -78,7 +79,7 @@ const clearForReuse = async (path: string): Promise<boolean> => {
   const isHalfMade = (await kindOf(makingMarker(path))) !== "absent";
   if (isHalfMade || (await kindOf(path)) !== "directory") {
     await removeTree(path);
-    await rm(savedIndex(path), { force: true });
+    await removeTree(savedIndex(path));
     await mkdir(path);
     return false;
   }

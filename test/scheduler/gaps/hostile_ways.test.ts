@@ -71,6 +71,25 @@ const WAYS: Record<string, { script: string; first: "succeeded" | "failed"; bran
     script: "mkfifo pipe; ln -s loop loop; ln -s /nowhere gone; ln -s / root; exit 0",
     first: "succeeded",
   },
+  "puts pipes where git reads": {
+    script: "mkfifo .gitignore .gitattributes .gitmodules; mkdir below; mkfifo below/.gitignore; exit 0",
+    first: "succeeded",
+  },
+  "puts a pipe in a file's place": { script: "rm code.txt; mkfifo code.txt; exit 1", first: "failed" },
+  "nests folders deeper than a path can name": {
+    script:
+      "n=0; while [ $n -lt 300 ]; do mkdir ddddddddddddddd && cd ddddddddddddddd; n=$((n + 1)); done; echo x >f; exit 1",
+    first: "failed",
+  },
+  "puts folders where the services keep their own files": {
+    script:
+      'id=$ORCH_WORK_ITEM_ID; mkdir "../.$id.making"; rm -f "../.$id.index"; mkdir "../.$id.index" "../.$id.index.lock"; exit 1',
+    first: "failed",
+  },
+  "puts a link where the services keep their own files": {
+    script: 'ln -s /nowhere/x "../.$ORCH_WORK_ITEM_ID.making"; exit 1',
+    first: "failed",
+  },
 };
 
 test.each(Object.entries(WAYS))("an agent that %s harms nobody", async (_, { script, first, branchHas, kept }) => {
