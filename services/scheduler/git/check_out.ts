@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Git, type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
 import { kindBelow, kindOf, removeTree } from "./careful_files.ts";
 import { removeTraps } from "./remove_traps.ts";
-import { savedIndex } from "./workspace_files.ts";
+import { plainIndex } from "./workspace_files.ts";
 
 /** Writing a large repository's files takes its time. */
 const TIMEOUT_MS = 10 * 60_000;
@@ -19,7 +19,7 @@ export const checkOut = async (
 ): Promise<void> => {
   const { git, signal } = o;
   const gitDir = join(path, ".git");
-  const indexFile = savedIndex(path);
+  const indexFile = await plainIndex(path);
   const options: GitOptions = { gitDir, workTree: path, indexFile, signal, timeoutMs: TIMEOUT_MS };
   if (isReused) {
     await removeTraps(path);

@@ -10,7 +10,7 @@ import { type OwnGitDir, withOwnGitDir } from "./own_git_dir.ts";
 import { runRef } from "./refs.ts";
 import type { Unreadable } from "./run_on_theirs.ts";
 import { snapshotTree } from "./snapshot_tree.ts";
-import { savedIndex } from "./workspace_files.ts";
+import { plainIndex } from "./workspace_files.ts";
 import { writeWip } from "./write_wip.ts";
 
 export interface CollectOptions {
@@ -63,7 +63,7 @@ const collectFrom = async (own: OwnGitDir, options: CollectOptions): Promise<Col
   if (tips.head.kind === "unreadable") return unreadable(tips.head);
   const tip = tips.head.sha;
 
-  const indexFile = savedIndex(workspace);
+  const indexFile = await plainIndex(workspace);
   const snapshot = await snapshotTree({ git, own, workTree: workspace, indexFile, base: tip, artifact, signal });
   if (snapshot.kind === "unreadable") return unreadable(snapshot);
   const message = withRunTrailer(options.message, runId);

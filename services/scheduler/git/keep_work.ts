@@ -6,7 +6,7 @@ import type { Mirror } from "./mirror.ts";
 import { boundedNotes, printable } from "./notes.ts";
 import { type OwnGitDir, withOwnGitDir } from "./own_git_dir.ts";
 import { snapshotTree } from "./snapshot_tree.ts";
-import { savedIndex } from "./workspace_files.ts";
+import { plainIndex } from "./workspace_files.ts";
 import { type Wip, writeWip } from "./write_wip.ts";
 
 export interface KeepOptions {
@@ -49,7 +49,7 @@ const keepFrom = async (own: OwnGitDir, options: KeepOptions): Promise<Kept> => 
   const notes = [...own.notes, ...tips.notes];
 
   const keepOn = async (base: string): Promise<Wip> => {
-    const indexFile = savedIndex(workspace);
+    const indexFile = await plainIndex(workspace);
     const snapshot = await snapshotTree({ git, own, workTree: workspace, indexFile, base, artifact, signal });
     if (snapshot.kind === "unreadable") return snapshot;
     const { nested } = snapshot;
