@@ -2,10 +2,12 @@ import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { type Claim, type ClaimRules, claimJob } from "@orchestrator/shared/storage/claim_job.ts";
 import { nextDue } from "@orchestrator/shared/storage/next_due.ts";
+import { shiftDueTimes } from "@orchestrator/shared/storage/shift_due_times.ts";
 import { ActiveRun } from "./active_runs.ts";
 import { freeBytes, MIN_FREE_BYTES } from "./disk_space.ts";
 import { logPathOf } from "./launcher.ts";
 import type { RunContext } from "./run_context.ts";
+import { WallClockWatch } from "./wall_clock_watch.ts";
 
 /** The longest the timer sleeps, in ms: `available_at` is wall-clock time, and somebody may set the clock. */
 const LONGEST_TIMER_MS = 60_000;
@@ -21,6 +23,7 @@ export class Dispatcher {
   readonly #context: RunContext;
   readonly #work: (run: ActiveRun) => Promise<void>;
   readonly #rules: ClaimRules;
+  readonly #wallClock: WallClockWatch;
   #unsubscribe: (() => void) | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #claiming: Promise<void> | null = null;
@@ -32,6 +35,7 @@ export class Dispatcher {
     const { config } = context;
     this.#context = context;
     this.#work = work;
+    this.#wallClock = new WallClockWatch(context.clock);
     this.#rules = {
       limits: config.limits,
       environments: Object.fromEntries(Object.entries(config.repos).map(([name, repo]) => [name, repo.environment])),
@@ -80,6 +84,7 @@ export class Dispatcher {
     const { log, onFencedOff } = this.#context;
     clearTimeout(this.#timer);
     try {
+      await this.#followWallClock();
       while (this.#running && (await this.#hasSpace())) {
         const { claim, lookedAt } = await this.#claim();
         if (claim === null) return await this.#sleepUntilDue(lookedAt);
@@ -90,6 +95,20 @@ export class Dispatcher {
       log.error({ err: error, retryInMs: RETRY_MS }, "no job could be claimed; trying again");
       this.#wakeIn(RETRY_MS);
     }
+  }
+
+  /** `available_at` is wall-clock time: with the clock set back, what waits would wait for so much longer. */
+  async #followWallClock(): Promise<void> {
+    const { storage, tenure, log } = this.#context;
+    const backMs = this.#wallClock.setBackMs();
+    if (backMs === 0) return;
+    await tenure.confirm();
+    const jobs = await storage.write((tx) => shiftDueTimes(tx, backMs));
+    this.#wallClock.heeded(backMs);
+    log.warn(
+      { backMs: Math.round(backMs), jobs },
+      "the wall clock was set back; what waits for its time is due as before",
+    );
   }
 
   /** `lookedAt`: up to when a job had to be due to be claimed. */

@@ -23,6 +23,7 @@ const STATEMENTS: Readonly<Record<string, readonly string[]>> = {
   "shared/storage/record_run_progress.ts": [
     ...["UPDATE agent_runs", "UPDATE agent_runs", "UPDATE agent_runs", "UPDATE agent_runs"],
   ],
+  "shared/storage/shift_due_times.ts": ["UPDATE jobs"],
   "shared/storage/storage.ts": ["INSERT task_events"],
   // The lease is taken by whoever has no epoch yet; it is renewed and given back under the fence.
   "shared/storage/take_lease.ts": ["INSERT scheduler_lease", "UPDATE scheduler_lease"],
