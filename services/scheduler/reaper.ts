@@ -153,6 +153,7 @@ export class Reaper {
         const settlement = await this.#takeBack(job, "tool_error", "finalizer_expired", reason);
         if (settlement.kind !== "settled") return;
         counters.finalizerExpired += 1;
+        log.warn({ jobId: job.jobId, runId: job.runId, next: settlement.next, reason }, "ended a finalizer that hung");
         liveness.abort(job.jobId, job.runId, new Error(reason));
         this.#letGo(job, active);
         return;
