@@ -1,3 +1,4 @@
+import { statfsSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { createTextRedactor } from "../redact.ts";
 import { ToolError } from "../tool_error.ts";
@@ -61,6 +62,9 @@ const MAX_MESSAGE_CHARS = 2000;
 /** What git says when the disk is full, in the C locale. */
 const NO_SPACE = /no space left on device|disk quota exceeded/i;
 
+/** With less room than this, in bytes, a failure is the disk's: git does not always say why it could not write. */
+const FULL_BYTES = 64 * 1024;
+
 const redact = createTextRedactor([]);
 
 export const createGit = (surroundings: GitSurroundings): Git => {
@@ -110,7 +114,7 @@ export const createGit = (surroundings: GitSurroundings): Git => {
 export const gitFailure = (args: readonly string[], options: GitOptions, result: GitResult): unknown => {
   if (result.aborted && options.signal !== undefined) return options.signal.reason;
   const command = commandOf(args);
-  if (NO_SPACE.test(result.stderr)) {
+  if (NO_SPACE.test(result.stderr) || isFull(options.gitDir)) {
     return new ToolError("no_space", `git ${command}: the disk is full: ${shortened(result.stderr)}`);
   }
   const how = result.timedOut
@@ -120,6 +124,17 @@ export const gitFailure = (args: readonly string[], options: GitOptions, result:
       : `failed with exit code ${result.code}`;
   const said = shortened(result.stderr);
   return new ToolError(options.errorCode ?? "git", `git ${command} ${how}${said === "" ? "" : `: ${said}`}`);
+};
+
+const isFull = (gitDir: string | undefined): boolean => {
+  if (gitDir === undefined) return false;
+  try {
+    const { bavail, bsize } = statfsSync(gitDir);
+    return bavail * bsize < FULL_BYTES;
+  } catch {
+    // A directory that is not there says nothing about a disk; what git said about it stands.
+    return false;
+  }
 };
 
 /** The command among the arguments, behind any `-c <setting>`. */

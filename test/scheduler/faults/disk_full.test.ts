@@ -1,7 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { findTask } from "@orchestrator/shared/storage/read_tasks.ts";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { MIN_FREE_BYTES } from "../../../services/scheduler/disk_space.ts";
 import { git } from "../../helpers/git.ts";
 import { HeldPoints } from "../../helpers/held_points.ts";
@@ -83,30 +83,54 @@ test("a log that can be written no further costs its end, not the work", async (
   expect((await stat(join(logs, `${next.runs[0]!.id}.log`))).size).toBeGreaterThan(500_000);
 });
 
-test("where collecting finds the disk full, the work waits in its workspace and is taken from there, without its agent", async () => {
+/** What a finalizer writes into the mirror, before and after the remote has taken the work. */
+describe("a mirror whose disk is full: finished work waits, and is published later without its agent", () => {
+  test.each(["collect.before", "ref.before"])("%s", async (point) => {
+    const site = await makeSite();
+    const disk = await mountSmallDisk(site.config.reposDir);
+    const agents = await countAgents(site, "head -c 300000 /dev/urandom >large.bin\n");
+    const points = new HeldPoints();
+    const { log, said } = keepLog();
+    const scheduler = await startTestScheduler(site, { log, points, config: onlyStages(site, "development") });
+    const held = points.hold(point);
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    await held.arrived;
+    await disk.fill();
+    held.release();
+    const { events, runs } = await taskWhen(scheduler, "ORCH-1", ({ runs }) => (runs[0]?.outcome ?? null) !== null);
+    expect(runs).toMatchObject([{ outcome: "tool_error", outcomeClass: "no_space", exitCode: 0 }]);
+    expect(events.at(-1)).toMatchObject({ kind: "retried", detail: { outcome: "tool_error", class: "no_space" } });
+    expect(said("settled")[0]).toMatchObject({ level: "warn", class: "no_space" });
+
+    await disk.free();
+    await makeDue(scheduler);
+    const { task, jobs } = await taskWhen(scheduler, "ORCH-1", isOver);
+    expect(task.status).toBe("done");
+    expect(jobs.map((job) => [job.status, job.attempt])).toEqual([["done", 1]]);
+    expect(await agents()).toBe(1);
+    expect(await git(site.remote, "cat-file", "-s", `${task.head}:large.bin`)).toBe("300000");
+    expect(await git(join(site.config.reposDir, "shop.git"), "rev-parse", "work/ORCH-1")).toBe(task.head);
+  });
+});
+
+test("a disk that is full when the workspace is made is a tool error of the class no_space; the agent is not started", async () => {
   const site = await makeSite();
-  const disk = await mountSmallDisk(site.config.reposDir);
-  const agents = await countAgents(site, "head -c 300000 /dev/urandom >large.bin\n");
+  const disk = await mountSmallDisk(site.config.workspacesDir);
+  const agents = await countAgents(site);
   const points = new HeldPoints();
-  const { log, said } = keepLog();
-  const scheduler = await startTestScheduler(site, { log, points, config: onlyStages(site, "development") });
-  const held = points.hold("collect.before");
+  const scheduler = await startTestScheduler(site, { points, config: onlyStages(site, "analysis") });
+  const held = points.hold("launch.salvaged");
   await postTask(scheduler, { workItemId: "ORCH-1" });
   await held.arrived;
   await disk.fill();
   held.release();
-  const { events, runs } = await taskWhen(scheduler, "ORCH-1", ({ runs }) => (runs[0]?.outcome ?? null) !== null);
-  expect(runs).toMatchObject([{ outcome: "tool_error", outcomeClass: "no_space", exitCode: 0 }]);
-  expect(events.at(-1)).toMatchObject({ kind: "retried", detail: { outcome: "tool_error", class: "no_space" } });
-  expect(said("settled")[0]).toMatchObject({ level: "warn", class: "no_space" });
-
+  const { runs } = await taskWhen(scheduler, "ORCH-1", ({ runs }) => (runs[0]?.outcome ?? null) !== null);
+  expect(runs).toMatchObject([{ outcome: "tool_error", outcomeClass: "no_space", pid: null }]);
+  expect(await agents()).toBe(0);
   await disk.free();
   await makeDue(scheduler);
-  const { task, jobs } = await taskWhen(scheduler, "ORCH-1", isOver);
-  expect(task.status).toBe("done");
-  expect(jobs.map((job) => [job.status, job.attempt])).toEqual([["done", 1]]);
+  expect((await taskWhen(scheduler, "ORCH-1", isOver)).task.status).toBe("done");
   expect(await agents()).toBe(1);
-  expect(await git(site.remote, "cat-file", "-s", `${task.head}:large.bin`)).toBe("300000");
 });
 
 test("a settle that finds the disk full is kept and written once there is room: what succeeded is not recorded as failed", async () => {

@@ -36,7 +36,9 @@ export const mountSmallDisk = async (folder: string): Promise<SmallDisk> => {
     for (let tries = 1; ; tries++) {
       const { blocks, bfree, bsize } = await statfs(folder);
       // What was written since it was looked at makes the kernel refuse.
-      const refused = await resize(`size=${(blocks - bfree) * bsize + bytes}`).catch((error: unknown) => error);
+      // No size at all would mean that there is no limit.
+      const size = Math.max((blocks - bfree) * bsize + bytes, bsize);
+      const refused = await resize(`size=${size}`).catch((error: unknown) => error);
       if (refused === undefined) return;
       if (tries === 20) throw refused;
     }
