@@ -3,12 +3,11 @@ import { once } from "node:events";
 import { fileOfUrl } from "@orchestrator/shared/storage/connection.ts";
 import { onTestFinished } from "vitest";
 import { projectRoot, runtimeArgv } from "../../helpers/runtime.ts";
-import type { Site } from "../../helpers/scheduler.ts";
 
 /** Has a foreign program take the database's write lock. @returns what ends it. */
-export const lockDatabase = async ({ config }: Pick<Site, "config">): Promise<() => Promise<void>> => {
+export const lockDatabase = async (url: string): Promise<() => Promise<void>> => {
   const [program, ...args] = runtimeArgv("test/helpers/hold_write_lock.ts");
-  const child = spawn(program, [...args, fileOfUrl(config.dbUrl), "60000"], {
+  const child = spawn(program, [...args, fileOfUrl(url), "60000"], {
     cwd: projectRoot,
     stdio: ["ignore", "pipe", "inherit"],
   });

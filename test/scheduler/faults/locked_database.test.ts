@@ -28,7 +28,7 @@ test("a database that is locked for longer than a settle waits: the outcome is k
   const held = points.hold("settle.before");
   await postTask(scheduler, { workItemId: "ORCH-1" });
   await held.arrived;
-  const unlock = await lockDatabase(site);
+  const unlock = await lockDatabase(site.config.dbUrl);
   held.release();
   const complaints = () => said("the database cannot be used");
   await expect.poll(() => complaints().length, { timeout: 20_000 }).toBeGreaterThan(1);
@@ -58,7 +58,7 @@ test("a database that is locked for longer than a claim waits: nothing is claime
   const held = points.hold("claim.before");
   await postTask(scheduler, { workItemId: "ORCH-1" });
   await held.arrived;
-  const unlock = await lockDatabase(site);
+  const unlock = await lockDatabase(site.config.dbUrl);
   held.release();
   await expect.poll(() => said("no job could be claimed").length, { timeout: 20_000 }).toBe(1);
   expect(said("no job could be claimed")[0]).toMatchObject({ level: "error", err: { code: "storage_busy" } });

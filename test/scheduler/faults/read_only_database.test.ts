@@ -1,10 +1,14 @@
 import { execFile } from "node:child_process";
-import { join } from "node:path";
+import { rename } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { isPassing } from "@orchestrator/shared/storage/is_passing.ts";
 import { expect, onTestFinished, test } from "vitest";
 import { HeldPoints } from "../../helpers/held_points.ts";
+import { insertTaskWithJob } from "../../helpers/insert.ts";
 import { onlyStages } from "../../helpers/on_the_way.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
+import { openTestStorage } from "../../helpers/storage.ts";
 import { countAgents } from "./count_agents.ts";
 import { keepLog } from "./kept_log.ts";
 import { lockDatabase } from "./lock_database.ts";
@@ -41,7 +45,7 @@ test("a database that has become read-only refuses what is new, keeps a settle w
   await postTask(scheduler, { workItemId: "ORCH-1" });
   await held.arrived;
   // Files that are open stay as they were opened; somebody else's lock has the scheduler open them anew.
-  const unlock = await lockDatabase({ config: { ...site.config, ...config } });
+  const unlock = await lockDatabase(config.dbUrl);
   const makeWritable = await makeReadOnly(folder);
   held.release();
   await expect.poll(async () => (await scheduler.api.readiness()).ready, { timeout: 20_000 }).toBe(false);
@@ -71,4 +75,21 @@ test("a database that has become read-only refuses what is new, keeps a settle w
   await taskWhen(scheduler, "ORCH-3", isOver);
   expect(await rowsSeenByOthers(join(folder, "orchestrator.db"))).toEqual(["ORCH-1", "ORCH-3"]);
   expect(await scheduler.api.readiness()).toEqual({ ready: true, reasons: [] });
+});
+
+test("a database whose folder is away for a moment is opened again when it is back, and what was refused is not in it", async () => {
+  const { storage, path, url } = await openTestStorage({ busyLimitMs: 2_000 });
+  await insertTaskWithJob(storage, { workItemId: "ORCH-1" });
+  const folder = dirname(path);
+  const unlock = await lockDatabase(url);
+  await rename(folder, `${folder}.away`);
+  const refused = await insertTaskWithJob(storage, { workItemId: "ORCH-2" }).catch((error: unknown) => error);
+  expect(isPassing(refused), String(refused)).toBe(true);
+  const again = await storage.query("SELECT id FROM tasks").catch((error: unknown) => error);
+  expect(Array.isArray(again) || isPassing(again), String(again)).toBe(true);
+  await rename(`${folder}.away`, folder);
+  await unlock();
+  await insertTaskWithJob(storage, { workItemId: "ORCH-3" });
+  expect(await rowsSeenByOthers(path)).toEqual(["ORCH-1", "ORCH-3"]);
+  expect(storage.tally.jobs()).toMatchObject({ queued: 2 });
 });
