@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { clearExitNote, exitNotePath, hasExitNote } from "../../services/scheduler/exit_notes.ts";
 import { HeldPoints } from "../helpers/held_points.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
 import { setPreReceive } from "../helpers/remote_repository.ts";
@@ -168,6 +169,19 @@ describe("a job that nobody works on", () => {
       { status: "queued", attempt: 2, runId: null },
     ]);
     expect(scheduler.context.reaperCounters).toMatchObject({ reapedRequeued: 1, reapedFailed: 0 });
+  });
+
+  test("is requeued with its agent's exit 0 on record, where that was noted and its monitor did not live to see it", async () => {
+    const { scheduler, storage, site } = await lost(1);
+    const note = exitNotePath(site.config.dataDir, 77);
+    await clearExitNote(note);
+    await writeFile(note, "0\n");
+    await sweepPastTheGrace(scheduler);
+    expect(await storage.query("SELECT status FROM jobs")).toEqual([{ status: "queued" }]);
+    expect(await storage.query("SELECT exit_code, signal, outcome_class FROM agent_runs")).toEqual([
+      { exitCode: 0, signal: null, outcomeClass: "lost" },
+    ]);
+    expect(await hasExitNote(note)).toBe(false);
   });
 
   test("fails, and its task is blocked with a reason, when no attempt is left", async () => {
