@@ -51,6 +51,7 @@ $gate
 
 Done by run $ORCH_RUN_ID.
 END
+note wrote
 echo "run $ORCH_RUN_ID has done its work"
 note end
 exit 0

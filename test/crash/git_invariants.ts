@@ -5,6 +5,7 @@ import type { Task } from "@orchestrator/shared/schemas/rows.ts";
 import { git } from "../helpers/git.ts";
 import type { Snapshot } from "./database.ts";
 import { isMove, type Violation } from "./invariants.ts";
+import type { Journal } from "./journal.ts";
 import { type CrashSite, REPOS, type Repo } from "./site.ts";
 
 const ORCHESTRATOR = "orchestrator@localhost";
@@ -122,6 +123,19 @@ const checkStagingLog = async (remote: string, commit: Commit, task: Task): Prom
   if (reading.data.commit !== commit.parents[0] || Number(reading.data.run_id) !== commit.runId)
     violations.push(`the staging log is of run ${reading.data.run_id} and commit ${reading.data.commit}`);
   return violations;
+};
+
+/** What an agent had written is kept in the mirror, however its run ended. */
+export const checkKept = async (site: CrashSite, { tasks }: Snapshot, { notes }: Journal): Promise<Violation[]> => {
+  const kept = new Set<number>();
+  for (const repo of Object.keys(REPOS)) {
+    const refs = await git(site.mirror(repo), "for-each-ref", "--format=%(refname:lstrip=3)", "refs/orchestrator");
+    for (const ref of refs.split("\n")) kept.add(Number(ref));
+  }
+  const known = new Set(tasks.map((task) => task.workItemId));
+  return notes
+    .filter(({ kind, runId, workItemId }) => kind === "wrote" && known.has(workItemId) && !kept.has(runId))
+    .map(({ runId, workItemId }) => `lost: what run ${runId} of ${workItemId} had written is in no ref`);
 };
 
 /** Each finished task is in its base exactly once, where the repository is configured so. */

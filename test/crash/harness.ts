@@ -6,7 +6,7 @@ import { readSnapshot, type Snapshot } from "./database.ts";
 import { Feed } from "./feed.ts";
 import type { CrashReport } from "./figures.ts";
 import { Findings } from "./findings.ts";
-import { checkBranches, checkHistory } from "./git_invariants.ts";
+import { checkBranches, checkHistory, checkKept } from "./git_invariants.ts";
 import { checkDatabase, checkFinished, checkJournal, checkRecovered, isMove } from "./invariants.ts";
 import { readJournal } from "./journal.ts";
 import { agentsOfEarlierRuns, leftovers } from "./processes.ts";
@@ -21,6 +21,8 @@ export interface CrashOptions {
   onLine?: (text: string) => void;
   /** Leaves the folder for a look where something was violated. */
   keepFolder?: boolean;
+  /** Ends it early, with nothing left; its reason is thrown. */
+  signal?: AbortSignal;
 }
 
 const OPEN_ITEMS = 6;
@@ -37,13 +39,16 @@ export const runCrashes = async (options: CrashOptions): Promise<CrashReport> =>
   const site = await makeCrashSite();
   const harness = new Harness(site, options);
   try {
-    return await harness.run();
+    return await Promise.race([harness.run(), rejectedOn(options.signal)]);
   } finally {
     await harness.endAll();
     if (!options.keepFolder || harness.findings.violations.length === 0)
       await rm(site.folder, { recursive: true, force: true });
   }
 };
+
+const rejectedOn = (signal?: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
 
 /** One that is told to stop may come to its end before it is killed; before it listens to signals, it just dies of them. */
 const isExpected = ({ code, signal }: Awaited<CrashService["ended"]>, { kind }: Round): boolean =>
@@ -136,6 +141,7 @@ class Harness {
   }
 
   #start(name: ServiceName, round: Round | null): CrashService {
+    if (this.#over) throw new Error("it is over");
     const service = startService(this.#site, name, round?.kind === "point" ? round.fault : null);
     this.#services.set(name, service);
     if (name === "scheduler") this.#starts += 1;
@@ -243,6 +249,7 @@ class Harness {
     this.findings.violated([
       ...checkFinished(seen),
       ...(await checkHistory(this.#site, seen)),
+      ...(await checkKept(this.#site, seen, await readJournal(this.#site))),
       ...leftovers(this.#site),
     ]);
     if (seen.epoch > this.#starts || seen.epoch < this.findings.recoveries)

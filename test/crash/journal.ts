@@ -3,7 +3,7 @@ import type { CrashSite } from "./site.ts";
 
 /** What the agents noted themselves, where no crash of the services reaches. */
 export interface Journal {
-  notes: { kind: "start" | "end" | "overlap"; jobId: number; runId: number; workItemId: string }[];
+  notes: { kind: "start" | "wrote" | "end" | "overlap"; jobId: number; runId: number; workItemId: string }[];
 }
 
 export const readJournal = async ({ journal }: CrashSite): Promise<Journal> => {

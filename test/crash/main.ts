@@ -34,11 +34,19 @@ const planned = (): { scheduler: Round[]; stager: Round[] } => {
   return { scheduler: manyRounds("scheduler", count - stager, random), stager: manyRounds("stager", stager, random) };
 };
 
+const stop = new AbortController();
+for (const name of ["SIGINT", "SIGTERM"] as const)
+  process.once(name, () => stop.abort(new Error(`stopped by ${name}`)));
+
 const report = await runCrashes({
   seed,
+  signal: stop.signal,
   rounds: planned(),
   keepFolder: values.keep,
   onLine: (text) => void process.stdout.write(`${text}\n`),
+}).catch((error: unknown) => {
+  process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
+  process.exit(1);
 });
 process.stdout.write(`${tellReport(report)}\n${JSON.stringify({ crash: report })}\n`);
 process.exit(report.violations.length === 0 ? 0 : 1);

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { stringify } from "yaml";
 import { freePorts } from "../demo/ports.ts";
 import { git } from "../helpers/git.ts";
+import { setPreReceive } from "../helpers/remote_repository.ts";
 
 const AGENT = fileURLToPath(new URL("agent.sh", import.meta.url));
 
@@ -55,6 +56,8 @@ const makeRemote = async (folder: string, name: string): Promise<void> => {
   await git(seed, "add", "-A");
   await git(seed, "commit", "-q", "-m", "First");
   await git(seed, "push", "-q", remote, "main");
+  // Some pushes take their time, so that a random moment finds one under way.
+  await setPreReceive(remote, "[ $(($$ % 3)) -ne 0 ] || sleep 0.3");
 };
 
 export const makeCrashSite = async (): Promise<CrashSite> => {
