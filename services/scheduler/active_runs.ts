@@ -27,6 +27,7 @@ export class ActiveRun {
   #waitingSinceMs: number | null = null;
   #worker: Worker | null = null;
   #endReason: EndReason | null = null;
+  #isOver = false;
 
   constructor(claim: Claim, clock: Clock) {
     this.claim = claim;
@@ -44,6 +45,15 @@ export class ActiveRun {
 
   get endReason(): EndReason | null {
     return this.#endReason;
+  }
+
+  /** True once it has been settled, or given up: what is left is to close its log and to clear up after it. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  over(): void {
+    this.#isOver = true;
   }
 
   /** Aborted when the run is to end. Launcher and monitor heed it; a finalizer does not: what has exited is finalized. */

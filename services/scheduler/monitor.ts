@@ -52,6 +52,7 @@ export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work
       );
   } finally {
     liveness.clear(jobId, runId);
+    run.over();
     // The log first: who waits for the last run to be gone may end the process then.
     await closeLog(context, runId);
     await clearUp(context, run);

@@ -34,7 +34,10 @@ export const queueView = async (
       oldest_queued_s: oldest === null ? null : Math.max(0, Math.round((nowMs - Date.parse(oldest)) / 1000)),
     },
     tasks: { by_status: storage.tally.tasksByStatus(), by_stage: byStage(context) },
-    running: activeRuns.all().map(runningJob),
+    running: activeRuns
+      .all()
+      .filter((run) => !run.isOver)
+      .map(runningJob),
     finalizer_liveness: liveness.snapshot(),
     reaper: toSnake(reaperCounters),
     staging_runner: toSnake(stagingCounters),

@@ -205,7 +205,7 @@ export class Reaper {
   #endUnwanted(running: readonly RunningJob[]): void {
     const { activeRuns, config, liveness, log } = this.#context;
     const wanted = new Set(running.map((job) => job.runId));
-    const missing = activeRuns.all().filter((run) => !wanted.has(run.claim.run.id));
+    const missing = activeRuns.all().filter((run) => !run.isOver && !wanted.has(run.claim.run.id));
     for (const run of missing.filter((run) => this.#missingBefore.has(run))) {
       const { job, run: row } = run.claim;
       const mark = liveness.see(job.id);
