@@ -1,4 +1,7 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { findMatching } from "@orchestrator/shared/process/find_processes.ts";
 import { FIRST_TO_GO_SCORE } from "@orchestrator/shared/process/first_to_go.ts";
+import { type ProcessId, readCommandLine } from "@orchestrator/shared/process/proc_table.ts";
 
 /**
  * Between an agent's exit 0 and the record of it in the database the scheduler may die, or be dead already; the kernel tells
@@ -34,3 +37,22 @@ export const underKeeper = (
   file: string,
   args: readonly string[],
 ): { program: string; args: string[] } => ({ program: "/bin/sh", args: ["-c", SCRIPT, exitNote, file, ...args] });
+
+/** How long a keeper is waited for until it has started its agent, and how often it is looked at, in ms. */
+const START_MS = { longest: 2_000, poll: 2 };
+
+/**
+ * Resolves when the keeper has started its agent, or `isOver`. To be awaited before the agent is told to end: one that its
+ * keeper starts a moment after the signals were sent would know nothing of them, and neither does a child of the keeper that
+ * is not yet the agent's program.
+ */
+export const untilAgentRuns = async (keeper: ProcessId, isOver: () => boolean): Promise<void> => {
+  const deadline = performance.now() + START_MS.longest;
+  while (!isOver() && performance.now() < deadline) {
+    // Until its exec the child has the keeper's words, and in the middle of that none.
+    const notYet = ["", readCommandLine(keeper.pid)?.join("\0") ?? ""];
+    const children = [...findMatching(({ ppid }) => ppid === keeper.pid)];
+    if (children.some(({ pid }) => !notYet.includes(readCommandLine(pid)?.join("\0") ?? ""))) return;
+    await sleep(START_MS.poll);
+  }
+};

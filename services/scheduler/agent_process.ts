@@ -10,7 +10,7 @@ import { type EndResult, endProcesses, type Marks } from "@orchestrator/shared/p
 import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
-import { underKeeper } from "./agent_keeper.ts";
+import { underKeeper, untilAgentRuns } from "./agent_keeper.ts";
 import { findCommand, takesPromptAsArgument, withPrompt } from "./command.ts";
 import { refuseExitNote } from "./exit_notes.ts";
 import type { RunLog } from "./run_log.ts";
@@ -43,6 +43,8 @@ export interface AgentOptions {
   /** Takes both outputs. Where it falls behind, the agent waits when it writes. */
   log: RunLog;
   clock: Clock;
+  /** Where it has aborted, nothing is started, and its reason is thrown. */
+  signal?: AbortSignal;
   /** Called with each piece of output; must not throw. */
   onOutput?: (chunk: Uint8Array) => void;
 }
@@ -84,6 +86,7 @@ export const startAgent = async (options: AgentOptions): Promise<AgentProcess> =
       if (stdin !== null) closeSync(stdin);
     }
   } catch (error) {
+    options.signal?.throwIfAborted();
     throw spawnError(file, error);
   }
 };
@@ -99,6 +102,7 @@ const spawnAgent = async (
   const output = await openChildOutput();
   let child: ChildProcess;
   try {
+    options.signal?.throwIfAborted();
     child = spawn(keeper.program, keeper.args, {
       cwd,
       env,
@@ -185,8 +189,9 @@ class RunningAgent implements AgentProcess {
 
   async end(graceMs: number, signal?: AbortSignal): Promise<EndResult> {
     const { clock, exitNote } = this.#options;
-    if (this.#exit === null) refuseExitNote(exitNote);
     const group = { pid: this.pid, started: this.started };
+    await untilAgentRuns(group, () => this.#exit !== null);
+    if (this.#exit === null) refuseExitNote(exitNote);
     const result = await endProcesses({ group, marks: this.#marks(), graceMs, clock, ...(signal && { signal }) });
     if (!result.survivors.includes(this.pid)) await this.exited;
     this.#letGo(HELD_OUTPUT_MS.afterEnd);

@@ -6,10 +6,10 @@ import { findStage, nextStageName } from "@orchestrator/shared/pipeline.ts";
 import { holdsLease } from "@orchestrator/shared/storage/holds_lease.ts";
 import { recordExited } from "@orchestrator/shared/storage/record_run_progress.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
-import type { ActiveRun } from "./active_runs.ts";
+import type { ActiveRun, EndReason } from "./active_runs.ts";
 import type { AgentExit, AgentProcess } from "./agent_process.ts";
 import { classifyExit } from "./classify_exit.ts";
-import { exitNotePath, removeExitNote } from "./exit_notes.ts";
+import { exitNotePath, hasExitNote, removeExitNote } from "./exit_notes.ts";
 import { type Judgement, judgeStage } from "./gates.ts";
 import { commitMessage } from "./git/commit_message.ts";
 import { mergeIntoBase } from "./git/merge_into_base.ts";
@@ -55,18 +55,20 @@ export const finalizeAgentRun = async (
   await points.reach("exit.seen", job.id);
   const { survivors } = await agent.end(config.killGraceMs);
   if (survivors.length > 0) log.error({ ...holdOf(run), survivors }, "processes of a run could not be ended");
+  const exitNote = exitNotePath(config.dataDir, run.claim.run.id);
+  const endReason = (await finishedBefore(run, exit, exitNote)) ? null : run.endReason;
   // An exit that was asked for is recorded with the signal that asked: an agent that then exits 0 has not finished its work.
-  const seen = run.endReason === null ? exit : { ...exit, signal: exit.signal ?? "SIGTERM" };
+  const seen = endReason === null ? exit : { ...exit, signal: exit.signal ?? "SIGTERM" };
   const write = () => storage.write((tx) => recordExited(tx, holdOf(run), seen));
   await writeSurely(write, { what: "exited", log, ...finalizing });
   // One that stays behind says what the database says as well.
-  await removeExitNote(exitNotePath(config.dataDir, run.claim.run.id)).catch((error: unknown) =>
+  await removeExitNote(exitNote).catch((error: unknown) =>
     log.warn({ err: error, ...holdOf(run) }, "the note of an agent's exit could not be removed"),
   );
   await points.reach("exit.recorded", job.id);
 
   const work = { place, workspace, author: run.claim.run };
-  const ended = endingOf(run, exit);
+  const ended = endingOf(endReason, exit);
   if (ended !== null) {
     await keepIfPossible(context, work, finalizing);
     return ended;
@@ -222,9 +224,13 @@ const pass = async (
 const listed = (paths: readonly string[]): string =>
   paths.length > 10 ? `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more` : paths.join(", ");
 
+/** Whether the agent had exited 0 of itself when its end was asked for: then its work is finished, and is not paid for again. */
+const finishedBefore = async ({ endReason }: ActiveRun, exit: AgentExit, exitNote: string): Promise<boolean> =>
+  endReason !== null && endReason.outcome !== "cancelled" && exit.code === 0 && (await hasExitNote(exitNote));
+
 /** The result of a run that was ended by somebody, or whose exit speaks for itself; null for an exit 0 nobody asked for. */
-const endingOf = (run: ActiveRun, exit: AgentExit): Ended | null => {
-  if (run.endReason !== null) return { kind: "ended", ...run.endReason, runsAgentAgain: true };
+const endingOf = (endReason: EndReason | null, exit: AgentExit): Ended | null => {
+  if (endReason !== null) return { kind: "ended", ...endReason, runsAgentAgain: true };
   const seen = classifyExit(exit);
   switch (seen.kind) {
     case "exited_ok":

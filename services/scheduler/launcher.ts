@@ -78,6 +78,7 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
       }),
       log,
       clock: context.clock,
+      signal: run.signal,
     });
     return { kind: "agent", place, workspace, agent: process };
   } catch (error) {

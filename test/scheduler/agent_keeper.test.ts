@@ -74,6 +74,23 @@ describe("the keeper", () => {
     },
   );
 
+  test("that has not started its agent yet when this is told to end does not keep it from being told", async () => {
+    for (let n = 0; n < 20; n += 1) {
+      // The same program as its keeper's: nothing but the moment tells the two apart.
+      const agent = await bench.start(["sh", "-c", "while :; do sleep 0.05; done"]);
+      expect((await agent.end(30_000)).survivors).toEqual([]);
+      expect(await agent.exited).toEqual({ code: null, signal: "SIGTERM" });
+    }
+  });
+
+  test("starts nothing for a run that was ended meanwhile", async () => {
+    const reason = new Error("ended");
+    const starting = bench.start(["touch", "started"], { signal: AbortSignal.abort(reason) });
+    await expect(starting).rejects.toBe(reason);
+    expect(findMarked(bench.marks)).toEqual([]);
+    expect(existsSync(`${bench.cwd}/started`)).toBe(false);
+  });
+
   test("leaves the agent the signals as they were", async () => {
     const agent = await bench.start(["sh", "-c", "grep -E 'Sig(Ign|Cgt)' /proc/self/status; kill -INT $$; sleep 5"]);
     expect(await agent.exited).toEqual({ code: null, signal: "SIGINT" });

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -6,6 +7,9 @@ import { HeldPoints } from "../helpers/held_points.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
 import { setPreReceive } from "../helpers/remote_repository.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
+
+/** Stops this whole process for so many milliseconds. */
+const pauseAll = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 
@@ -126,6 +130,28 @@ test("a hung finalizer is aborted and its job requeued under a new fence; what i
     "SELECT kind, detail ->> 'by' AS by FROM task_events WHERE kind = 'requeued'",
   );
   expect(events).toEqual([{ kind: "requeued", by: "finalizer_expired" }]);
+});
+
+test("an agent that had exited 0 when its end was asked for has finished: the run goes on from there", async () => {
+  const site = await makeSite();
+  let asked = false;
+  const scheduler = await startTestScheduler(site, {
+    points: {
+      reach: async (name, key) => {
+        if (name !== "spawn.after" || asked) return;
+        asked = true;
+        // Holds up everything: the agent exits, and nobody here has seen it.
+        while (!existsSync(exitNotePath(site.config.dataDir, 1))) pauseAll(5);
+        const run = scheduler.context.activeRuns.get(Number(key));
+        run?.end({ outcome: "timed_out", class: null, reason: "too late" });
+      },
+    },
+  });
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  const { runs, task } = await taskWhen(scheduler, "ORCH-1", isOver);
+  expect(asked).toBe(true);
+  expect(task.status).toBe("done");
+  expect(runs[0]).toMatchObject({ stage: "analysis", outcome: "succeeded", exitCode: 0, signal: null });
 });
 
 describe("a job that nobody works on", () => {
