@@ -11,12 +11,9 @@ import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 
-/**
- * What an agent's run of one stage comes by; the rest is the staging runner's, a merge's or a start's. Inside the claim's own
- * transaction there is no run yet that could be cancelled or stopped: the crash harness kills there.
- */
+/** What an agent's run of one stage comes by; the rest is the staging runner's, a merge's or a start's. */
 const POINTS = FAULT_POINTS.scheduler.filter(
-  (name) => !/^(start|commit|merge|settle\.after|clear|claim\.before_commit)/.test(name),
+  (name) => !/^(start|commit|merge|settle\.after|clear)/.test(name),
 );
 const UNTIL_EXIT = POINTS.slice(0, POINTS.indexOf("exit.marked"));
 
@@ -27,7 +24,8 @@ describe("a cancel at any moment leaves nothing of the run, moves nothing after 
     const scheduler = await startTestScheduler(site, { points, config: onlyStages(site, "analysis") });
     const { activeRuns, liveness, storage, instanceId } = scheduler.context;
     const held = points.hold(point);
-    await postTask(scheduler, { workItemId: "ORCH-1" });
+    // The claim may be written together with the task, and then the post is answered after the held commit.
+    const posted = postTask(scheduler, { workItemId: "ORCH-1" });
     await held.arrived;
     const before = await git(site.remote, "for-each-ref");
     const cancelled = scheduler.api.cancelTask({ workItemId: "ORCH-1" }, {});
@@ -35,6 +33,7 @@ describe("a cancel at any moment leaves nothing of the run, moves nothing after 
     if (!point.endsWith(".before_commit")) await cancelled;
     held.release();
     const answer = await cancelled;
+    await posted;
     await activeRuns.whenIdle();
 
     if (point === "settle.before_commit") {
@@ -64,10 +63,11 @@ describe("a stop at any moment ends, and the next start takes the item to done w
     const config = onlyStages(site, "analysis");
     const first = await startTestScheduler(site, { points, config });
     const held = points.hold(point);
-    await postTask(first, { workItemId: "ORCH-1" });
+    const posted = postTask(first, { workItemId: "ORCH-1" });
     await held.arrived;
     const stopped = first.stop();
     held.release();
+    await posted;
     await stopped;
     expect(first.context.liveness.snapshot()).toEqual({});
     expect(findMarked({ instanceId: first.context.instanceId })).toEqual([]);
