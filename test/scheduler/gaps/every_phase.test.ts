@@ -12,9 +12,7 @@ import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 
 /** What an agent's run of one stage comes by; the rest is the staging runner's, a merge's or a start's. */
-const POINTS = FAULT_POINTS.scheduler.filter(
-  (name) => !/^(start|commit|merge|settle\.after|clear)/.test(name),
-);
+const POINTS = FAULT_POINTS.scheduler.filter((name) => !/^(start|commit|merge|settle\.after|clear)/.test(name));
 const UNTIL_EXIT = POINTS.slice(0, POINTS.indexOf("exit.marked"));
 
 describe("a cancel at any moment leaves nothing of the run, moves nothing after it, and lets the next item through", () => {
