@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { lstat, mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { withDiskErrors } from "./git/careful_files.ts";
@@ -8,7 +8,12 @@ import { withDiskErrors } from "./git/careful_files.ts";
 
 const folderOf = (dataDir: string): string => join(dataDir, "exits");
 
-export const exitNotePath = (dataDir: string, runId: number): string => join(folderOf(dataDir), String(runId));
+/**
+ * Notes stand in a folder of the machine's boot: one from before a power cut says that an agent had finished, while the work
+ * that it speaks of may not have come to the disk. Such a note is not looked at, and the agent runs again.
+ */
+export const exitNotePath = (dataDir: string, runId: number): string =>
+  join(folderOf(dataDir), readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(), String(runId));
 
 /**
  * Makes the place for a run's note, with nothing in it: a database that was put back gives numbers a second time. Throws a

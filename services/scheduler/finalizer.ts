@@ -47,7 +47,12 @@ export interface CollectedWork {
 export const finalizeAgentRun = async (
   context: RunContext,
   run: ActiveRun,
-  { place, workspace, agent, exit }: { place: RunPlace; workspace: string; agent: AgentProcess; exit: AgentExit },
+  {
+    place,
+    workspace,
+    agent,
+    exit: keeperExit,
+  }: { place: RunPlace; workspace: string; agent: AgentProcess; exit: AgentExit },
   finalizing: Finalizing,
 ): Promise<RunResult> => {
   const { points, log, config, storage } = context;
@@ -56,7 +61,11 @@ export const finalizeAgentRun = async (
   const { survivors } = await agent.end(config.killGraceMs);
   if (survivors.length > 0) log.error({ ...holdOf(run), survivors }, "processes of a run could not be ended");
   const exitNote = exitNotePath(config.dataDir, run.claim.run.id);
-  const endReason = (await finishedBefore(run, exit, exitNote)) ? null : run.endReason;
+  const isNoted = await hasExitNote(exitNote);
+  // A keeper may be ended between its note and its own end.
+  const exit: AgentExit = isNoted ? { code: 0, signal: null } : keeperExit;
+  // An agent that had exited 0 of itself when its end was asked for has finished: its work is not paid for again.
+  const endReason = isNoted && run.endReason?.outcome !== "cancelled" ? null : run.endReason;
   // An exit that was asked for is recorded with the signal that asked: an agent that then exits 0 has not finished its work.
   const seen = endReason === null ? exit : { ...exit, signal: exit.signal ?? "SIGTERM" };
   const write = () => storage.write((tx) => recordExited(tx, holdOf(run), seen));
@@ -223,10 +232,6 @@ const pass = async (
 
 const listed = (paths: readonly string[]): string =>
   paths.length > 10 ? `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more` : paths.join(", ");
-
-/** Whether the agent had exited 0 of itself when its end was asked for: then its work is finished, and is not paid for again. */
-const finishedBefore = async ({ endReason }: ActiveRun, exit: AgentExit, exitNote: string): Promise<boolean> =>
-  endReason !== null && endReason.outcome !== "cancelled" && exit.code === 0 && (await hasExitNote(exitNote));
 
 /** The result of a run that was ended by somebody, or whose exit speaks for itself; null for an exit 0 nobody asked for. */
 const endingOf = (endReason: EndReason | null, exit: AgentExit): Ended | null => {

@@ -1,4 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { signalProcess } from "@orchestrator/shared/process/end_processes.ts";
 import { findMarked } from "@orchestrator/shared/process/find_processes.ts";
 import { describe, expect, test } from "vitest";
@@ -45,6 +46,29 @@ describe("an exit is noted", () => {
     await agent.exited;
     await agent.end(0);
     expect(await hasExitNote(bench.exitNote)).toBe(true);
+  });
+
+  test("at once, while the work is still on its way to the disk; the exit is seen when that is there", async () => {
+    const bin = join(bench.cwd, "..", "bin");
+    const at = (name: string) => join(bin, name);
+    mkdirSync(bin);
+    writeFileSync(
+      at("sync"),
+      `#!/bin/sh\necho "$PWD $*" >${at("asked")}\nwhile [ ! -e ${at("go")} ]; do sleep 0.01; done\necho >${at("done")}\n`,
+      { mode: 0o755 },
+    );
+    const env = { ...bench.env(), PATH: `${bin}:${bench.env().PATH}` };
+    const agent = await bench.start(["true"], { env });
+    let isSynced: boolean | null = null;
+    agent.onExit(() => {
+      isSynced = existsSync(at("done"));
+    });
+    await until(() => existsSync(at("asked")) && readFileSync(at("asked"), "utf8") !== "");
+    expect(readFileSync(at("asked"), "utf8")).toBe(`${bench.cwd} -f .\n`);
+    expect(await hasExitNote(bench.exitNote)).toBe(true);
+    writeFileSync(at("go"), "");
+    expect(await agent.exited).toEqual({ code: 0, signal: null });
+    expect(isSynced).toBe(true);
   });
 
   test("nowhere is harmless: the exit is the agent's all the same", async () => {

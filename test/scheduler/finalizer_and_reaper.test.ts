@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { clearExitNote, exitNotePath, hasExitNote } from "../../services/scheduler/exit_notes.ts";
 import { HeldPoints } from "../helpers/held_points.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
+import { onlyStages } from "../helpers/on_the_way.ts";
 import { setPreReceive } from "../helpers/remote_repository.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
 
@@ -152,6 +153,24 @@ test("an agent that had exited 0 when its end was asked for has finished: the ru
   expect(asked).toBe(true);
   expect(task.status).toBe("done");
   expect(runs[0]).toMatchObject({ stage: "analysis", outcome: "succeeded", exitCode: 0, signal: null });
+});
+
+test("an agent that has exited 0 has finished, even if its keeper is killed before it can end as the agent did", async () => {
+  const site = await makeSite();
+  const bin = join(site.folder, "bin");
+  await mkdir(bin);
+  await writeFile(join(bin, "sync"), "#!/bin/sh\nkill -9 $PPID\n", { mode: 0o755 });
+  const agent = site.config.agents.default!;
+  const scheduler = await startTestScheduler(site, {
+    config: {
+      ...onlyStages(site, "analysis"),
+      agents: { default: { ...agent, env: { ...agent.env, PATH: `${bin}:${process.env.PATH}` } } },
+    },
+  });
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  const { runs, task } = await taskWhen(scheduler, "ORCH-1", isOver);
+  expect(task.status).toBe("done");
+  expect(runs).toMatchObject([{ outcome: "succeeded", exitCode: 0, signal: null }]);
 });
 
 describe("a job that nobody works on", () => {

@@ -1,5 +1,5 @@
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { expect, test } from "vitest";
@@ -131,7 +131,30 @@ test("an agent that exits 0 while no scheduler lives is not run again: its job g
     { outcome: "interrupted", exit_code: 0 },
     { outcome: "succeeded", exit_code: null },
   ]);
-  expect(await readdir(join(site.config.dataDir, "exits"))).toEqual([]);
+  expect(await hasExitNote(exitNotePath(site.config.dataDir, 1))).toBe(false);
+});
+
+test("a noted exit 0 of before the machine's start is not believed: the work it speaks of may not have come to the disk", async () => {
+  const site = await makeSite();
+  const at = (name: string) => join(site.folder, name);
+  await site.hook("analysis", `echo $ORCH_RUN_ID >>${at("starts")}\nwhile [ ! -e ${at("go")} ]; do sleep 0.01; done\n`);
+  const first = await startSchedulerProcess(site);
+  await post(await first.ready, { work_item_id: "ORCH-1", title: "t", repo: "shop" });
+  await expect.poll(() => readFile(at("starts"), "utf8").catch(() => ""), { timeout: 20_000 }).toBe("1\n");
+  await first.killHard();
+  await writeFile(at("go"), "");
+  const note = exitNotePath(site.config.dataDir, 1);
+  await expect.poll(() => hasExitNote(note), { timeout: 20_000 }).toBe(true);
+  await rename(dirname(note), join(site.config.dataDir, "exits", "00000000-0000-4000-8000-000000000000"));
+
+  const url = await (await startSchedulerProcess(site)).ready;
+  await expect
+    .poll(async () => ((await (await fetch(`${url}/tasks/ORCH-1`)).json()) as { status: string }).status, {
+      timeout: 25_000,
+    })
+    .toBe("done");
+  expect(await readFile(at("starts"), "utf8")).toBe("1\n2\n");
+  expect(await readdir(join(site.config.dataDir, "exits"))).toEqual([basename(dirname(note))]);
 });
 
 test("what was answered with 201 is in the file after a kill -9 while a hundred clients post", async () => {
