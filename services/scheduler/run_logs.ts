@@ -6,6 +6,12 @@ export class RunLogs {
   readonly #logs = new Map<number, GrowingLog>();
   /** Tells of each log that is opened. */
   readonly opened = new Notifier();
+  readonly #onClosed: (bytes: number) => void;
+
+  /** @param onClosed told how long each log is that has come to its end. */
+  constructor(onClosed: (bytes: number) => void = () => {}) {
+    this.#onClosed = onClosed;
+  }
 
   /** @throws {ToolError} `no_space`, or `run_log` for any other reason. */
   async open(runId: number, options: { path: string; maxBytes: number }): Promise<GrowingLog> {
@@ -24,10 +30,13 @@ export class RunLogs {
    * @throws {ToolError} where it could not be written.
    */
   async close(runId: number): Promise<void> {
+    const log = this.#logs.get(runId);
+    if (!log) return;
     try {
-      await this.#logs.get(runId)?.close();
+      await log.close();
     } finally {
       this.#logs.delete(runId);
+      this.#onClosed(log.layout.size);
     }
   }
 }

@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
@@ -19,6 +20,7 @@ import { createMirrors } from "./git/mirror.ts";
 import { challenge, kernelTenure, LeaseKeeper } from "./lease_keeper.ts";
 import { endLeftovers } from "./leftovers.ts";
 import { createLocalApi } from "./local_api.ts";
+import { LogRetention } from "./log_retention.ts";
 import { createSchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { monitorRun } from "./monitor.ts";
 import { recordNotedExits } from "./noted_exits.ts";
@@ -90,6 +92,13 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     throw unusableDatabase(error, config.dbUrl);
   });
   const tenure = lock ? kernelTenure : new LeaseKeeper({ ...options, storage, ttlMs });
+  const runLogs: RunLogs = new RunLogs((bytes) => retention.grown(bytes));
+  const retention = new LogRetention({
+    folder: join(config.dataDir, "logs"),
+    keepBytes: config.logKeepBytes,
+    isOpen: (runId) => runLogs.get(runId) !== undefined,
+    log,
+  });
   const git = createGit({ instanceId, parentEnv: config.parentEnv, networkConfig: config.gitNetworkConfig });
   const context: RunContext = {
     ...options,
@@ -99,7 +108,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     git,
     mirrors: createMirrors({ git, reposDir: config.reposDir, repos: config.repos }),
     activeRuns: new ActiveRuns(),
-    runLogs: new RunLogs(),
+    runLogs,
     liveness: new FinalizerLiveness(clock),
     faults: new SystemicFaults({ storage, clock, log }),
     reaperCounters: createReaperCounters(),
@@ -124,6 +133,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   reaper.start();
   await points.reach("start.reaper");
   dispatcher.start();
+  retention.start();
   await points.reach("start.dispatcher");
 
   return {
@@ -137,6 +147,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
       await endRuns(context, drainMs);
       await reaper.stop();
       await notifier?.stop(Math.max(0, drainedAtMs - clock.monotonicMs()));
+      await retention.idle();
       await tenure.stop();
       await storage.close();
       lock?.release();

@@ -68,6 +68,7 @@ export interface Config {
   killGraceMs: number;
   drainMs: number;
   logMaxBytes: number;
+  logKeepBytes: number;
   finalizerLivenessEnabled: boolean;
   stagingRunnerEnabled: boolean;
   stagingDeferDelayMs: number;

@@ -15,6 +15,7 @@ export type EnvironmentConfig = Omit<Config, "repos" | "agents" | "limits" | "no
 };
 
 const MAX_LOG_BYTES = 10 * 1024 ** 3;
+const MAX_KEPT_LOG_BYTES = 1024 ** 5;
 const HOUR_MS = 3_600_000;
 
 /** Reads every `ORCH_` variable, with the contract's defaults. Relative paths are relative to `cwd`. */
@@ -71,6 +72,7 @@ export const readEnvironment = (
     killGraceMs: timer("ORCH_KILL_GRACE_MS", 10_000),
     drainMs: timer("ORCH_DRAIN_MS", 10_000),
     logMaxBytes: variables.whole("ORCH_LOG_MAX_BYTES", 32 * 1024 ** 2, 1024, MAX_LOG_BYTES),
+    logKeepBytes: variables.whole("ORCH_LOG_KEEP_BYTES", 8 * 1024 ** 3, 1024 ** 2, MAX_KEPT_LOG_BYTES),
     finalizerLivenessEnabled: variables.flag("ORCH_FINALIZER_LIVENESS_ENABLED", true),
     stagingRunnerEnabled: variables.flag("ORCH_STAGING_RUNNER_ENABLED", true),
     stagingDeferDelayMs: timer("ORCH_STAGING_DEFER_DELAY_MS", 30_000),

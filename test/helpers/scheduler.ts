@@ -58,6 +58,7 @@ export const makeSite = async (over: Partial<Config> = {}): Promise<Site> => {
     killGraceMs: 2_000,
     drainMs: 0,
     logMaxBytes: 1024 * 1024,
+    logKeepBytes: 1024 ** 3,
     finalizerLivenessEnabled: true,
     stagingRunnerEnabled: false,
     stagingDeferDelayMs: 30_000,

@@ -50,6 +50,7 @@ export const CONFIG = {
   stallTimeoutMs: 1_800_000,
   killGraceMs: 0,
   logMaxBytes: 0,
+  logKeepBytes: 0,
   finalizerLivenessEnabled: true,
   stagingDeferDelayMs: 30_000,
   stagingMaxDefers: 3,

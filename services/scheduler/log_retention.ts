@@ -1,0 +1,103 @@
+import { readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Log } from "@orchestrator/shared/log.ts";
+
+export interface StoredLog {
+  runId: number;
+  bytes: number;
+  /** When it was last written to, in ms since the epoch. */
+  writtenMs: number;
+}
+
+export interface LogRetentionOptions {
+  folder: string;
+  /** How much the logs of finished runs may take together (`ORCH_LOG_KEEP_BYTES`). */
+  keepBytes: number;
+  isOpen: (runId: number) => boolean;
+  log: Log;
+}
+
+/** One part in so many of the limit: written since the last look it asks for the next, which makes room for as much. */
+const SHARE = 16;
+
+/**
+ * Keeps the logs of runs below a size, by taking away those that were written to longest ago: a scheduler that is left alone
+ * must not stop claiming one day because the disk is full of what agents said last year. The cost of a look grows with the
+ * files there are, which the limit bounds, and is spread over what was written.
+ */
+export class LogRetention {
+  readonly #options: LogRetentionOptions;
+  #grownBytes = 0;
+  #sweeping: Promise<void> | null = null;
+
+  constructor(options: LogRetentionOptions) {
+    this.#options = options;
+  }
+
+  /** Looks at what an earlier process left. It goes on behind the caller's back. */
+  start(): void {
+    this.#sweeping ??= this.#sweep();
+  }
+
+  /** Told of each log that has come to its end. */
+  grown(bytes: number): void {
+    this.#grownBytes += bytes;
+    if (this.#grownBytes >= this.#options.keepBytes / SHARE) this.start();
+  }
+
+  /** Resolves when no look is under way. */
+  async idle(): Promise<void> {
+    await this.#sweeping;
+  }
+
+  async #sweep(): Promise<void> {
+    const { folder, keepBytes, isOpen, log } = this.#options;
+    this.#grownBytes = 0;
+    try {
+      const logs = (await storedLogs(folder)).filter(({ runId }) => !isOpen(runId));
+      const gone = oldestBeyond(logs, keepBytes - keepBytes / SHARE);
+      for (const { runId } of gone) await rm(logFile(folder, runId), { force: true });
+      if (gone.length > 0) log.info({ folder, logs: gone.length, keepBytes }, "removed the oldest logs of runs");
+    } catch (error) {
+      log.error(
+        { err: error, folder },
+        "old logs of runs could not be removed; it is tried again when more is written",
+      );
+    } finally {
+      this.#sweeping = null;
+    }
+  }
+}
+
+/** Those that go, oldest first, so that the rest takes no more than `keepBytes`. */
+export const oldestBeyond = (logs: readonly StoredLog[], keepBytes: number): StoredLog[] => {
+  let excess = logs.reduce((sum, { bytes }) => sum + bytes, 0) - keepBytes;
+  const oldestFirst = [...logs].sort((a, b) => a.writtenMs - b.writtenMs || a.runId - b.runId);
+  const gone: StoredLog[] = [];
+  for (const log of oldestFirst) {
+    if (excess <= 0) break;
+    gone.push(log);
+    excess -= log.bytes;
+  }
+  return gone;
+};
+
+const storedLogs = async (folder: string): Promise<StoredLog[]> => {
+  const logs: StoredLog[] = [];
+  for (const name of await namesIn(folder)) {
+    const runId = /^([1-9]\d*)\.log$/.exec(name)?.[1];
+    if (runId === undefined) continue;
+    const { size, mtimeMs } = await stat(join(folder, name));
+    logs.push({ runId: Number(runId), bytes: size, writtenMs: mtimeMs });
+  }
+  return logs;
+};
+
+/** Before the first run there is no folder. */
+const namesIn = (folder: string): Promise<string[]> =>
+  readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw error;
+  });
+
+const logFile = (folder: string, runId: number): string => join(folder, `${runId}.log`);
