@@ -48,25 +48,48 @@ export class Reaper {
     await this.#sweeping;
   }
 
-  /** One look at every running job. Never rejects: an error is logged and counted, and the next sweep runs. */
+  /**
+   * One look at every running job. Never rejects: an error is logged and counted and costs only the job or the step in which
+   * it came, and the next sweep tries that again.
+   */
   async sweep(): Promise<void> {
     const { storage, clock, log, reaperCounters: counters, onFencedOff } = this.#context;
     const began = clock.monotonicMs();
     try {
       const running = await listRunning(storage);
       this.#forgetAllBut(running);
-      for (const job of running) await this.#judge(job);
-      this.#endUnwanted(running);
-      this.#dropMarksWithoutJob(running);
-      counters.orphansKilled += await this.#endOrphans(running);
+      for (const job of running) {
+        await this.#step({ step: "judge", jobId: job.jobId, runId: job.runId }, () => this.#judge(job));
+      }
+      await this.#step({ step: "unwanted runs" }, () => this.#endUnwanted(running));
+      await this.#step({ step: "leaked marks" }, () => this.#dropMarksWithoutJob(running));
+      await this.#step({ step: "orphans" }, () => this.#endOrphans(running));
     } catch (error) {
       if (error instanceof FencedOffError) onFencedOff(error);
       counters.errors += 1;
-      log.error({ err: error }, "a reaper sweep failed; the next one will look again");
+      log.error({ err: error }, "a reaper sweep broke off; the next one will look again");
     }
     counters.sweeps += 1;
     counters.lastSweepAt = isoTime(clock.now());
     counters.lastSweepMs = Math.round(clock.monotonicMs() - began);
+  }
+
+  /**
+   * Does one part of a sweep, which must not hide the others.
+   * @throws {FencedOffError} alone: what is seen from then on is another scheduler's to judge.
+   */
+  async #step(
+    about: { step: string; jobId?: number; runId?: number },
+    work: () => void | Promise<void>,
+  ): Promise<void> {
+    const { log, reaperCounters } = this.#context;
+    try {
+      await work();
+    } catch (error) {
+      if (error instanceof FencedOffError) throw error;
+      reaperCounters.errors += 1;
+      log.error({ err: error, ...about }, "a step of a reaper sweep failed; the next sweep will try it again");
+    }
   }
 
   #schedule(): void {
@@ -91,8 +114,9 @@ export class Reaper {
       counters.leakedMarks += 1;
       log.warn({ jobId: job.jobId, runId: mark?.runId }, "dropped a finalizer mark whose monitor has ended");
     }
-    if (action.kind !== "wait") this.#unownedSince.delete(job.jobId);
     await this.#act(job, active, action);
+    // Only now: a job whose settle failed has had its grace, and is tried again in the next sweep.
+    if (action.kind !== "wait") this.#unownedSince.delete(job.jobId);
   }
 
   #see(job: RunningJob, active: ActiveRun | undefined): JobView {
@@ -112,7 +136,6 @@ export class Reaper {
             stallMs: agent?.stallTimeoutMs ?? config.stallTimeoutMs,
           }
         : null,
-      attemptsLeft: job.attempt < job.maxAttempts,
     };
     return { ...view, unownedMs: this.#unownedMs(job) };
   }
@@ -158,8 +181,7 @@ export class Reaper {
         this.#letGo(job, active);
         return;
       }
-      case "requeue":
-      case "fail": {
+      case "reap": {
         const reason = `nobody was at work on it for ${config.reaperGraceMs} ms: no process, no monitor, no finalizer`;
         const settlement = await this.#takeBack(job, "failed", "lost", reason);
         if (settlement.kind !== "settled") return;
@@ -241,27 +263,30 @@ export class Reaper {
     }
   }
 
-  /**
-   * Ends processes of runs that were settled without them: an agent's at once, a staging step's when its stager has had the
-   * grace to tear it down by itself.
-   */
-  async #endOrphans(running: readonly RunningJob[]): Promise<number> {
-    const { instanceId, config, clock, activeRuns, log } = this.#context;
+  /** Ends processes of runs that were settled without them. */
+  async #endOrphans(running: readonly RunningJob[]): Promise<void> {
+    const { instanceId, config, clock, log, reaperCounters } = this.#context;
+    for (const runId of this.#dueOrphans(running)) {
+      await this.#step({ step: "orphan", runId }, async () => {
+        log.warn({ runId }, "ending processes of a run whose job is no longer running");
+        const { ended } = await endProcesses({ marks: { instanceId, runId }, graceMs: config.killGraceMs, clock });
+        reaperCounters.orphansKilled += ended;
+      });
+    }
+  }
+
+  /** An agent's processes are due at once, a staging step's when its stager has had the grace to tear it down by itself. */
+  #dueOrphans(running: readonly RunningJob[]): number[] {
+    const { instanceId, config, clock, activeRuns } = this.#context;
     const wanted = new Set([...running.map((job) => job.runId), ...activeRuns.all().map((run) => run.claim.run.id)]);
     const nowMs = clock.monotonicMs();
     const orphans = findOrphans(instanceId, wanted);
     const runIds = new Set(orphans.map(({ runId }) => runId));
     for (const runId of this.#orphanSince.keys()) if (!runIds.has(runId)) this.#orphanSince.delete(runId);
-    let n = 0;
-    for (const { runId, isAgents } of orphans) {
-      const sinceMs = this.#orphanSince.get(runId) ?? nowMs;
-      this.#orphanSince.set(runId, sinceMs);
-      if (!isAgents && nowMs - sinceMs < config.reaperGraceMs) continue;
-      log.warn({ runId }, "ending processes of a run whose job is no longer running");
-      const { ended } = await endProcesses({ marks: { instanceId, runId }, graceMs: config.killGraceMs, clock });
-      n += ended;
-    }
-    return n;
+    for (const runId of runIds) if (!this.#orphanSince.has(runId)) this.#orphanSince.set(runId, nowMs);
+    const isDue = ({ runId, isAgents }: (typeof orphans)[number]): boolean =>
+      isAgents || nowMs - this.#orphanSince.get(runId)! >= config.reaperGraceMs;
+    return orphans.filter(isDue).map(({ runId }) => runId);
   }
 }
 

@@ -8,7 +8,6 @@ export interface JobView {
   monitor: { workerAlive: boolean; ageMs: number; silentMs: number; timeoutMs: number; stallMs: number } | null;
   /** How long ago the reaper first saw the job with none of these; null where this is the first time. */
   unownedMs: number | null;
-  attemptsLeft: boolean;
 }
 
 export interface ReaperLimits {
@@ -30,8 +29,8 @@ export type ReaperAction =
   | { kind: "end_run"; as: "timed_out" | "stalled" }
   /** Nobody owns the job, but not for long enough yet. */
   | { kind: "wait" }
-  | { kind: "requeue" }
-  | { kind: "fail" };
+  /** Nobody has owned it for the grace: settled as lost. Whether it goes back into the queue or fails, its settle decides. */
+  | { kind: "reap" };
 
 export interface ReaperDecision {
   action: ReaperAction;
@@ -51,7 +50,7 @@ const actionFor = (job: JobView, mark: JobView["mark"], limits: ReaperLimits): R
   if (job.launcher !== null) return { kind: job.launcher.ageMs > limits.launchTimeoutMs ? "end_launch" : "leave" };
   if (job.monitor?.workerAlive) return forLiveMonitor(job.monitor);
   if (job.unownedMs === null || job.unownedMs < limits.graceMs) return { kind: "wait" };
-  return { kind: job.attemptsLeft ? "requeue" : "fail" };
+  return { kind: "reap" };
 };
 
 const forLiveMonitor = ({ ageMs, silentMs, timeoutMs, stallMs }: NonNullable<JobView["monitor"]>): ReaperAction => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { clearExitNote, exitNotePath, hasExitNote } from "../../services/scheduler/exit_notes.ts";
 import { HeldPoints } from "../helpers/held_points.ts";
-import { insertTaskWithJob } from "../helpers/insert.ts";
+import { insertLostJob } from "../helpers/insert.ts";
 import { onlyStages } from "../helpers/on_the_way.ts";
 import { setPreReceive } from "../helpers/remote_repository.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
@@ -178,24 +178,7 @@ describe("a job that nobody works on", () => {
     const site = await makeSite({ reaperGraceMs: 5 });
     const scheduler = await startTestScheduler(site);
     const { storage } = scheduler.context;
-    const { job } = await insertTaskWithJob(
-      storage,
-      { workItemId: "ORCH-9" },
-      { availableAt: "2999-01-01T00:00:00.000Z" },
-    );
-    await storage.write(async (tx) => {
-      await tx.run(
-        "INSERT INTO agent_runs (id, job_id, task_id, stage, agent, attempt, pid, pid_started, started_at) VALUES (77, ?, ?, 'analysis', 'analyst', ?, 2147483000, 5, ?)",
-        [job.id, job.taskId, attempt, tx.now],
-      );
-      await tx.run("UPDATE jobs SET status = 'running', run_id = 77, attempt = ?, started_at = ? WHERE id = ?", [
-        attempt,
-        tx.now,
-        job.id,
-      ]);
-      await tx.run("UPDATE tasks SET lease_run_id = 77 WHERE id = ?", [job.taskId]);
-      tx.jobMoved("queued", "running");
-    });
+    await insertLostJob(storage, { workItemId: "ORCH-9" }, { runId: 77, attempt });
     return { scheduler, storage, site };
   };
 

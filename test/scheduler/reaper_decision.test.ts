@@ -18,7 +18,6 @@ const view = (over: Partial<JobView>): JobView => ({
   launcher: null,
   monitor: null,
   unownedMs: null,
-  attemptsLeft: true,
   ...over,
 });
 
@@ -42,10 +41,10 @@ const expected = (job: JobView, { livenessEnabled }: ReaperLimits): ReaperAction
     return ageMs > timeoutMs || (stallMs > 0 && silentMs > stallMs) ? "end_run" : "leave";
   }
   if (job.unownedMs === null || job.unownedMs < limits.graceMs) return "wait";
-  return job.attemptsLeft ? "requeue" : "fail";
+  return "reap";
 };
 
-describe("every combination of mark, launcher, monitor, worker, age and attempts", () => {
+describe("every combination of mark, launcher, monitor, worker and age", () => {
   const marks = [
     null,
     ...[0, 900_000, 900_001].flatMap((ageMs) => [true, false].map((ownerLive) => ({ ageMs, ownerLive }))),
@@ -63,12 +62,10 @@ describe("every combination of mark, launcher, monitor, worker, age and attempts
     launchers.flatMap((launcher) =>
       monitors.flatMap((monitor) =>
         [null, 0, 59_999, 60_000].flatMap((unownedMs) =>
-          [true, false].flatMap((attemptsLeft) =>
-            [true, false].map((livenessEnabled) => ({
-              job: { mark, launcher, monitor, unownedMs, attemptsLeft },
-              livenessEnabled,
-            })),
-          ),
+          [true, false].map((livenessEnabled) => ({
+            job: { mark, launcher, monitor, unownedMs },
+            livenessEnabled,
+          })),
         ),
       ),
     ),
@@ -101,13 +98,13 @@ test.each<[string, Partial<JobView>, Partial<ReaperLimits>, ReaperAction]>([
     "the same with marks switched off",
     { mark: { ageMs: 1, ownerLive: true }, unownedMs: 60_000 },
     { livenessEnabled: false },
-    { kind: "requeue" },
+    { kind: "reap" },
   ],
   [
     "a leaked mark, nobody else there",
     { mark: { ageMs: 1, ownerLive: false }, unownedMs: 60_000 },
     {},
-    { kind: "requeue" },
+    { kind: "reap" },
   ],
   [
     "a leaked mark beside a live monitor",
@@ -116,13 +113,14 @@ test.each<[string, Partial<JobView>, Partial<ReaperLimits>, ReaperAction]>([
     { kind: "leave" },
   ],
   ["seen unowned for the first time, with a grace of 0", {}, { graceMs: 0 }, { kind: "wait" }],
-  ["seen unowned for the second time, with a grace of 0", { unownedMs: 0 }, { graceMs: 0 }, { kind: "requeue" }],
-  ["unowned for the grace, no attempts left", { unownedMs: 60_000, attemptsLeft: false }, {}, { kind: "fail" }],
+  ["seen unowned for the second time, with a grace of 0", { unownedMs: 0 }, { graceMs: 0 }, { kind: "reap" }],
+  ["unowned, but not for the grace yet", { unownedMs: 59_999 }, {}, { kind: "wait" }],
+  ["unowned for the grace", { unownedMs: 60_000 }, {}, { kind: "reap" }],
   [
     "a monitor whose process is gone without an exit seen",
     { monitor: monitor({ workerAlive: false }), unownedMs: 60_000 },
     {},
-    { kind: "requeue" },
+    { kind: "reap" },
   ],
   [
     "past its timeout and silent: the timeout is said",
