@@ -1,5 +1,4 @@
-import { FencedOffError } from "./check_epoch.ts";
-import { StorageBusyError } from "./connection.ts";
+import { isPassing } from "./is_passing.ts";
 import type { Storage, Tx } from "./storage.ts";
 
 /** So many are written at once at most. */
@@ -13,7 +12,7 @@ interface Waiting<T, R> {
 
 /**
  * Makes a write of one out of a write of many: whoever waits when it begins is written by the same statements, and each is
- * answered after the commit.
+ * answered after the commit. Where `work` fails because of one of them, each is written again by itself.
  * @param work may run more than once, like every write, and answers for each item in turn.
  */
 export const gather = <T, R>(
@@ -23,19 +22,23 @@ export const gather = <T, R>(
   let waiting: Waiting<T, R>[] = [];
 
   const write = async (batch: () => readonly Waiting<T, R>[]): Promise<void> => {
+    /** What `work` itself has thrown. */
+    let thrown: unknown;
     try {
-      const results = await storage.write((tx) =>
-        work(
-          tx,
-          batch().map(({ item }) => item),
-        ),
-      );
+      const results = await storage.write(async (tx) => {
+        const items = batch().map(({ item }) => item);
+        return work(tx, items).catch((error: unknown) => {
+          thrown = error;
+          throw error;
+        });
+      });
       for (const [index, { resolve }] of batch().entries()) resolve(results[index] as R);
     } catch (error) {
-      const alone = batch().length === 1 || error instanceof FencedOffError || error instanceof StorageBusyError;
-      // What is wrong with one must not befall the others.
-      if (alone) for (const { reject } of batch()) reject(error);
-      else for (const one of batch()) void write(() => [one]);
+      // What is wrong with one must not befall the others. What is wrong with none of them befalls each: after a commit whose
+      // answer was lost a second try would find its own first, and say that somebody else was faster.
+      const isOfOne = error === thrown && !isPassing(error);
+      if (isOfOne && batch().length > 1) for (const one of batch()) void write(() => [one]);
+      else for (const { reject } of batch()) reject(error);
     }
   };
 

@@ -1,6 +1,8 @@
+import { LibsqlError } from "@libsql/client";
 import { gather } from "@orchestrator/shared/storage/gather.ts";
 import { insertTasks, type NewTaskRow } from "@orchestrator/shared/storage/insert_task.ts";
 import { expect, test } from "vitest";
+import { failNextCommit, unreachable } from "../../helpers/failing_commits.ts";
 import { openTestStorage } from "../../helpers/storage.ts";
 
 const aTask = (workItemId: string, over: Partial<NewTaskRow> = {}): NewTaskRow => ({
@@ -53,6 +55,44 @@ test("one that fails fails alone", async () => {
   const answers = await Promise.allSettled(["a", "bad", "b"].map(mark));
   expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
   expect((await stored()).sort()).toEqual(["a", "b"]);
+});
+
+test("where the answer to their commit is lost, each is told that nobody knows, and none is written again", async () => {
+  const { storage } = await openTestStorage();
+  const insert = gather(storage, insertTasks);
+  failNextCommit(unreachable(), { made: true });
+  const answers = await Promise.allSettled([insert(aTask("A")), insert(aTask("B"))]);
+  expect(answers.map((answer) => (answer as PromiseRejectedResult).reason?.code ?? answer)).toEqual(
+    Array(2).fill("storage_unreachable"),
+  );
+  expect(await storage.query("SELECT work_item_id FROM tasks ORDER BY id")).toEqual([
+    { workItemId: "A" },
+    { workItemId: "B" },
+  ]);
+});
+
+test.each([
+  ["a full disk", new LibsqlError("database or disk is full", "SQLITE_FULL")],
+  ["a server that cannot be reached", unreachable()],
+])("%s refuses all who wait at once: it is nobody's fault among them", async (_what, error) => {
+  const { storage } = await openTestStorage();
+  const sizes: number[] = [];
+  const mark = gather(storage, async (_tx, items: readonly string[]): Promise<string[]> => {
+    sizes.push(items.length);
+    throw error;
+  });
+  const answers = await Promise.allSettled(["a", "b", "c"].map(mark));
+  expect(answers.map((answer) => (answer as PromiseRejectedResult).reason)).toEqual([error, error, error]);
+  expect(sizes).toEqual([3]);
+});
+
+test("an error of the commit that nobody foresaw is no reason to write any of them again", async () => {
+  const { sizes, mark, stored } = await marks();
+  failNextCommit(new Error("nobody foresaw this"), { made: true });
+  const answers = await Promise.allSettled(["a", "b"].map(mark));
+  expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect(sizes).toEqual([2]);
+  expect(await stored()).toEqual(["a", "b"]);
 });
 
 test("a scheduler that was superseded refuses all who wait, and writes nothing", async () => {
