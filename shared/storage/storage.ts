@@ -4,12 +4,12 @@ import type { EventKind, JobStatus } from "../domain.ts";
 import type { EventDetail, TaskEvent } from "../schemas/rows.ts";
 import { checkEpoch } from "./check_epoch.ts";
 import type { BegunRun, Committed, EndedRun } from "./committed.ts";
-import type { Connection, Row, SqlTransaction, SqlValue } from "./connection.ts";
+import { type Connection, type Row, type SqlTransaction, type SqlValue, StorageBusyError } from "./connection.ts";
 import { countOnce } from "./count_once.ts";
 import { isOfFile } from "./driver_errors.ts";
 import { insertRows } from "./insert_rows.ts";
-import { isPassing } from "./is_passing.ts";
 import { type Move, Tally, type TaskPlace } from "./tally.ts";
+import { wasCommitted } from "./was_committed.ts";
 
 /** One open write transaction, begun under the fence. What it noted takes effect in memory only after the commit. */
 export class Tx {
@@ -66,6 +66,11 @@ export class Tx {
 
   get queueMoved(): boolean {
     return this.#opened || this.moves.some((move) => move.of === "job");
+  }
+
+  /** Whether anybody is to hear of it once it is committed. */
+  get hasNews(): boolean {
+    return this.#opened || [this.moves, this.events, this.begun, this.ended].some((told) => told.length > 0);
   }
 
   /** Appends to the history. */
@@ -128,7 +133,8 @@ export class Storage {
   #writing = false;
   /** Resolves when nothing that was asked for waits to be written. */
   #written: Promise<void> = Promise.resolve();
-  #inDoubt = false;
+  /** What is to be told of the last commit, if it was made: its answer was lost, or the disk failed beneath it. */
+  #inDoubt: readonly Tx[] = [];
 
   /** @param epoch what `takeLease` answered. */
   constructor(writer: Connection, reader: Connection, clock: Clock, epoch: number) {
@@ -167,13 +173,11 @@ export class Storage {
       await setImmediate();
       const batch = this.#waiting.splice(0, this.#writer.isRemote ? 1 : MAX_WRITES_PER_COMMIT);
       try {
-        await this.#recountIfInDoubt();
+        await this.#endDoubt();
         const written = await this.#writeBatch(batch);
         for (const { tx } of written) if (tx) this.#announce(tx);
         for (const { settle } of written) settle();
       } catch (error) {
-        // The answer to a commit may be what was lost: what this process believes is counted is not certain any more.
-        this.#inDoubt ||= isPassing(error);
         for (const { reject } of batch) reject(error);
       }
     }
@@ -181,12 +185,19 @@ export class Storage {
     this.#writing = false;
   }
 
-  /** Counts anew after a failure whose effect is unknown, before the next transaction moves the counts on. */
-  async #recountIfInDoubt(): Promise<void> {
-    if (!this.#inDoubt) return;
-    await countOnce(this);
-    this.#inDoubt = false;
-    for (const listener of this.#listeners) listener({ events: [], begun: [], ended: [], queueMoved: true });
+  /**
+   * Finds out what came of a commit that is in doubt, and tells of it, before the next transaction moves on from there. Where
+   * nothing else is written it waits until then: on a server for a few seconds, since the lease is renewed.
+   */
+  async #endDoubt(): Promise<void> {
+    const txs = this.#inDoubt;
+    if (txs.length === 0) return;
+    const events = txs.flatMap((tx) => tx.events);
+    const committed = await this.#transaction((sql) => wasCommitted(sql, events));
+    if (committed === null) await countOnce(this);
+    this.#inDoubt = [];
+    if (committed === null) this.#tell({ events: [], begun: [], ended: [], queueMoved: true });
+    else if (committed) for (const tx of txs) this.#announce(tx);
   }
 
   /**
@@ -196,7 +207,7 @@ export class Storage {
   async #writeBatch(batch: readonly WaitingWrite[]): Promise<Written[]> {
     let failed = false;
     try {
-      return await this.#transaction(async (sql) => {
+      return await this.#commit(async (sql) => {
         failed = false;
         const written: Written[] = [];
         for (const write of batch) {
@@ -217,7 +228,7 @@ export class Storage {
 
   /** Runs a batch in one transaction in which each write is kept or undone by itself. */
   #writeApart(batch: readonly WaitingWrite[]): Promise<Written[]> {
-    return this.#transaction(async (sql) => {
+    return this.#commit(async (sql) => {
       const written: Written[] = [];
       for (const write of batch) {
         await sql.run("SAVEPOINT one_write");
@@ -242,6 +253,22 @@ export class Storage {
     return { tx, settle: () => resolve(result) };
   }
 
+  /** Runs `work` in a transaction and remembers what it did where nobody knows whether that was committed. */
+  async #commit(work: (sql: SqlTransaction) => Promise<Written[]>): Promise<Written[]> {
+    let done: Written[] = [];
+    try {
+      return await this.#transaction(async (sql) => {
+        done = [];
+        done = await work(sql);
+        return done;
+      });
+    } catch (error) {
+      // Before all was done nothing was committed; and of a lock it is certain that it kept the commit from being made.
+      if (!(error instanceof StorageBusyError)) this.#inDoubt = newsOf(done);
+      throw error;
+    }
+  }
+
   /** A write transaction under the fence. */
   #transaction<T>(work: (sql: SqlTransaction) => Promise<T>): Promise<T> {
     return this.#writer.transaction(async (sql) => {
@@ -253,7 +280,10 @@ export class Storage {
   #announce(tx: Tx): void {
     this.tally.apply(tx.moves);
     const { events, begun, ended, queueMoved } = tx;
-    const committed: Committed = { events, begun, ended, queueMoved };
+    this.#tell({ events, begun, ended, queueMoved });
+  }
+
+  #tell(committed: Committed): void {
     for (const listener of this.#listeners) listener(committed);
   }
 
@@ -284,3 +314,5 @@ export class Storage {
     await this.#writer.close();
   }
 }
+
+const newsOf = (written: readonly Written[]): Tx[] => written.flatMap(({ tx }) => (tx?.hasNews ? [tx] : []));

@@ -13,7 +13,8 @@ export type Move =
 
 /**
  * How many jobs and tasks there are of each kind. The single writer keeps it from what it commits, so that `GET /queue`
- * costs the same however much history there is; it is counted from the tables once, at start.
+ * costs the same however much history there is. It is counted from the tables at start, and where it cannot be known otherwise
+ * what a commit has moved.
  */
 export class Tally {
   readonly #jobs = new Map<JobStatus, number>();
