@@ -1,5 +1,5 @@
 import type { Run } from "../schemas/rows.ts";
-import { wasCutShort } from "./find_tested_runs.ts";
+import { CUT_SHORT } from "./cut_short.ts";
 import type { Storage } from "./storage.ts";
 
 export interface EarlierRun extends Pick<Run, "id" | "jobId" | "stage" | "agent" | "attempt" | "outcome"> {
@@ -12,34 +12,33 @@ export interface EarlierRun extends Pick<Run, "id" | "jobId" | "stage" | "agent"
   judgedBy: number | null;
 }
 
-/** As far back as runs that came to nothing are passed over; a job's retry rules allow fewer in a row. */
-const LOOK_BACK = 100;
-
 /**
  * The task's last run before `runId` whose agent was started, as far as is known: what stands in the workspace is its, or
- * nobody's. Runs that came to nothing before their agent, or went on with collected work, are passed over.
+ * nobody's. Runs that came to nothing before their agent, or went on with collected work, are passed over: there may be any
+ * number of them, since one that waits for the stager has no bound.
  */
 export const findEarlierRun = async (
   storage: Pick<Storage, "query">,
   taskId: number,
   runId: number,
 ): Promise<EarlierRun | null> => {
-  const rows = await storage.query<Candidate>(
-    `SELECT id, job_id, stage, agent, attempt, exit_code, signal, outcome, outcome_class, pid_started
-     FROM agent_runs WHERE task_id = ? AND id < ? ORDER BY id DESC LIMIT ${LOOK_BACK}`,
+  const [author] = await storage.query<Author>(
+    `SELECT id, job_id, stage, agent, attempt, outcome, exit_code, signal, ${CUT_SHORT} AS was_cut_short FROM agent_runs
+     WHERE task_id = ? AND id < ? AND pid_started IS NOT NULL ORDER BY id DESC LIMIT 1`,
     [taskId, runId],
   );
-  const at = rows.findIndex((row) => row.pidStarted !== null);
-  const author = rows[at];
   if (!author) return null;
+  const [judge] = await storage.query<Pick<Run, "id">>(
+    `SELECT id FROM agent_runs WHERE task_id = ? AND id > ? AND id < ? AND NOT ${CUT_SHORT} ORDER BY id DESC LIMIT 1`,
+    [taskId, author.id, runId],
+  );
   const { id, jobId, stage, agent, attempt, outcome } = author;
-  const judgedBy = rows.slice(0, at).find((row) => !wasCutShort(row))?.id ?? null;
+  const judgedBy = judge?.id ?? null;
   // An exit that came upon a signal of ours is recorded with it: a 0 then is the agent's good manners, not its work's end.
-  const isFinished = author.exitCode === 0 && author.signal === null && wasCutShort(author) && judgedBy === null;
+  const isFinished = author.exitCode === 0 && author.signal === null && author.wasCutShort === 1 && judgedBy === null;
   return { id, jobId, stage, agent, attempt, outcome, isFinished, judgedBy };
 };
 
-type Candidate = Pick<
-  Run,
-  "id" | "jobId" | "stage" | "agent" | "attempt" | "exitCode" | "signal" | "outcome" | "outcomeClass" | "pidStarted"
->;
+interface Author extends Pick<Run, "id" | "jobId" | "stage" | "agent" | "attempt" | "outcome" | "exitCode" | "signal"> {
+  wasCutShort: 0 | 1;
+}

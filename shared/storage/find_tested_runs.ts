@@ -1,4 +1,5 @@
 import type { Run } from "../schemas/rows.ts";
+import { CUT_SHORT } from "./cut_short.ts";
 import type { Storage } from "./storage.ts";
 
 /** Further back nobody looks: what was cut short is taken up again by the next run. */
@@ -13,14 +14,11 @@ export const findTestedRuns = async (
   jobId: number,
   runId: number,
 ): Promise<number[]> => {
-  const rows = await storage.query<Pick<Run, "id" | "outcome" | "outcomeClass">>(
-    `SELECT id, outcome, outcome_class FROM agent_runs WHERE job_id = ? AND id < ? ORDER BY id DESC LIMIT ${LOOK_BACK}`,
+  const rows = await storage.query<Pick<Run, "id"> & { wasCutShort: 0 | 1 }>(
+    `SELECT id, ${CUT_SHORT} AS was_cut_short FROM agent_runs
+     WHERE job_id = ? AND id < ? ORDER BY id DESC LIMIT ${LOOK_BACK}`,
     [jobId, runId],
   );
-  const judged = rows.findIndex((row) => !wasCutShort(row));
+  const judged = rows.findIndex((row) => row.wasCutShort === 0);
   return rows.slice(0, judged === -1 ? rows.length : judged).map((row) => row.id);
 };
-
-/** It ended by something around it (a restart, a failing push, a hung or lost finalizer), not by its work. */
-export const wasCutShort = ({ outcome, outcomeClass }: Pick<Run, "outcome" | "outcomeClass">): boolean =>
-  outcome === "interrupted" || outcome === "tool_error" || outcomeClass === "lost";

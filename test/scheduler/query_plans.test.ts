@@ -139,6 +139,21 @@ describe("what is asked of the database", () => {
     ]);
   });
 
+  test("of the runs that may have left something is read from the newest on, and ends at the first that counts", async () => {
+    const site = await openSite();
+    await site.create("ORCH-1");
+    const { run } = await site.claim();
+    const { taskId, runId } = holdOf(run);
+    await site.storage.write((tx) => recordStarted(tx, holdOf(run), { pid: 1, started: 1 }, {}));
+    const statements = recordSql();
+    await findEarlierRun(site.storage, taskId, runId + 1);
+    const plans = await Promise.all([...statements].map((one) => planOf(site, one)));
+    expect(plans).toEqual([
+      ["SEARCH agent_runs USING INDEX agent_runs_by_task (task_id=? AND id<?)"],
+      ["SEARCH agent_runs USING INDEX agent_runs_by_task (task_id=? AND id>? AND id<?)"],
+    ]);
+  });
+
   test("of the queue is read in its order, without going through it", async () => {
     const site = await openSite();
     await site.create("ORCH-1");
