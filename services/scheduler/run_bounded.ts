@@ -8,6 +8,7 @@ import { openChildOutput } from "@orchestrator/shared/process/child_output.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
+import { Tail } from "@orchestrator/shared/tail.ts";
 import { findCommand } from "./command.ts";
 import { spawnError } from "./spawn_error.ts";
 
@@ -110,14 +111,11 @@ const firstOf = async (
 
 /** Reads on for as long as anybody writes, and keeps the end. */
 const readEnd = (streams: readonly Readable[]): { text(): Promise<string> } => {
-  let kept = Buffer.alloc(0);
+  const end = new Tail(KEPT_BYTES);
   const closed = streams.map(
     (stream) =>
       new Promise<void>((resolve) => {
-        stream.on("data", (chunk: Uint8Array) => {
-          kept = Buffer.concat([kept, chunk]);
-          if (kept.length > 2 * KEPT_BYTES) kept = Buffer.from(kept.subarray(-KEPT_BYTES));
-        });
+        stream.on("data", (chunk: Uint8Array) => end.append(chunk));
         // What cannot be read any more is over.
         stream.on("error", () => stream.destroy());
         stream.once("close", () => resolve());
@@ -130,7 +128,7 @@ const readEnd = (streams: readonly Readable[]): { text(): Promise<string> } => {
       }, OUTPUT_MS);
       await Promise.all(closed);
       clearTimeout(timer);
-      return kept.subarray(-KEPT_BYTES).toString("utf8");
+      return end.text();
     },
   };
 };

@@ -1,6 +1,7 @@
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { writeFrontmatter } from "@orchestrator/shared/frontmatter.ts";
-import { printable, readableTail, type Tail } from "./tail.ts";
+import type { Tail } from "@orchestrator/shared/tail.ts";
+import { printable, readableTail } from "./readable_tail.ts";
 
 /** One row of the artifact's table and the output that belongs to it. */
 export interface StepReport {

@@ -1,10 +1,10 @@
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import type { StagingEvent } from "@orchestrator/shared/schemas/staging_run.ts";
+import { Tail } from "@orchestrator/shared/tail.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import { type StepReport, TAIL_BYTES } from "./staging_log.ts";
 import type { StepLimit, StepRunner } from "./steps.ts";
-import { Tail } from "./tail.ts";
 import { judgeStep, type StepEnding, type StepVerdict } from "./verdict.ts";
 
 /** Where it is told what the steps do. */

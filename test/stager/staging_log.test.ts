@@ -1,10 +1,10 @@
 import { parseStagingStatus, readGate } from "@orchestrator/shared/artifact.ts";
 import { MAX_ARTIFACT_BYTES } from "@orchestrator/shared/frontmatter.ts";
 import { DEFAULT_PIPELINE, findStage } from "@orchestrator/shared/pipeline.ts";
+import { Tail } from "@orchestrator/shared/tail.ts";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type StagingReport, type StepReport, TAIL_BYTES, writeStagingLog } from "../../services/stager/staging_log.ts";
-import { Tail } from "../../services/stager/tail.ts";
 
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
 const stage = findStage(DEFAULT_PIPELINE, "deploy-staging")!;
