@@ -40,6 +40,8 @@ export interface GitResult {
   stderr: string;
   timedOut: boolean;
   aborted: boolean;
+  /** Pids of what it left running, since it cannot be ended; none, as a rule. */
+  survivors: readonly number[];
 }
 
 /**
@@ -49,7 +51,10 @@ export interface GitResult {
 export interface Git {
   /** Never throws for a non-zero exit, a timeout or an abort: the result says so. */
   run(args: readonly string[], options: GitOptions): Promise<GitResult>;
-  /** Standard output as text; throws a `ToolError` on a failure, and the signal's reason on an abort. */
+  /**
+   * Standard output as text; throws a `ToolError` on a failure, and the signal's reason on an abort (with something left that
+   * cannot be ended it is the cause of a `ToolError` that says so).
+   */
   ok(args: readonly string[], options: GitOptions): Promise<string>;
   /** The same as bytes, for names and contents that need not be UTF-8. */
   bytes(args: readonly string[], options: GitOptions): Promise<Buffer>;
@@ -67,17 +72,18 @@ const FULL_BYTES = 64 * 1024;
 
 const redact = createTextRedactor([]);
 
-export const createGit = (surroundings: GitSurroundings): Git => {
+/** @param runProgram runs a program under its limits; by default as `supervise` does. */
+export const createGit = (surroundings: GitSurroundings, runProgram: typeof supervise = supervise): Git => {
   const run = async (args: readonly string[], o: GitOptions): Promise<GitResult> => {
     if (o.signal?.aborted) {
-      return { code: null, stdout: Buffer.alloc(0), stderr: "", timedOut: false, aborted: true };
+      return { code: null, stdout: Buffer.alloc(0), stderr: "", timedOut: false, aborted: true, survivors: [] };
     }
     const env = { ...gitEnvironment(surroundings, o.network ?? false), ...repositoryEnvironment(o), ...o.env };
     const stdin = o.inputFile === undefined ? null : await open(o.inputFile, "r");
     const stdout = o.outputFile === undefined ? null : await open(o.outputFile, "wx", 0o600);
     let ended: Ended;
     try {
-      ended = await supervise("git", [...settingsArguments, ...args], {
+      ended = await runProgram("git", [...settingsArguments, ...args], {
         env,
         cwd: o.cwd ?? (o.workTree === undefined ? o.gitDir : undefined) ?? "/",
         stdio: [stdin?.fd ?? (o.input === undefined ? "ignore" : "pipe"), stdout?.fd ?? "pipe", "pipe"],
@@ -92,10 +98,11 @@ export const createGit = (surroundings: GitSurroundings): Git => {
     }
     if (ended.overflowed) {
       const limit = o.maxOutputBytes ?? MAX_OUTPUT_BYTES;
-      throw new ToolError(o.errorCode ?? "git", `git ${commandOf(args)} wrote more than the ${limit} bytes it may`);
+      const found = `git ${commandOf(args)} wrote more than the ${limit} bytes it may`;
+      throw new ToolError(o.errorCode ?? "git", `${found}${aboutSurvivors(ended.survivors)}`);
     }
-    const { code, timedOut, aborted } = ended;
-    return { code, stdout: ended.stdout, stderr: redact(ended.stderr), timedOut, aborted };
+    const { code, timedOut, aborted, survivors } = ended;
+    return { code, stdout: ended.stdout, stderr: redact(ended.stderr), timedOut, aborted, survivors };
   };
 
   const bytes = async (args: readonly string[], o: GitOptions): Promise<Buffer> => {
@@ -109,22 +116,36 @@ export const createGit = (surroundings: GitSurroundings): Git => {
 
 /**
  * What to throw for a command that did not succeed: the signal's own reason where it was aborted, else a `ToolError` of
- * class `no_space` or `options.errorCode`.
+ * class `no_space` or `options.errorCode`. What cannot be ended has a person to look after it: a `ToolError` in any case.
  */
 export const gitFailure = (args: readonly string[], options: GitOptions, result: GitResult): unknown => {
-  if (result.aborted && options.signal !== undefined) return options.signal.reason;
   const command = commandOf(args);
+  if (result.survivors.length > 0) {
+    // The disk is not asked: it may be what the command waits for, and would be waited for here as well.
+    const how = result.aborted ? "was told to end" : didNotEnd(options);
+    const because = result.aborted ? { cause: options.signal?.reason } : {};
+    return new ToolError(options.errorCode ?? "git", `git ${command} ${how}${aboutSurvivors(result.survivors)}`, because);
+  }
+  if (result.aborted && options.signal !== undefined) return options.signal.reason;
   if (NO_SPACE.test(result.stderr) || isFull(options.gitDir)) {
     return new ToolError("no_space", `git ${command}: the disk is full: ${shortened(result.stderr)}`);
   }
   const how = result.timedOut
-    ? `did not end within ${(options.timeoutMs ?? TIMEOUT_MS) / 1000} s`
+    ? didNotEnd(options)
     : result.code === null
       ? "was ended by a signal"
       : `failed with exit code ${result.code}`;
   const said = shortened(result.stderr);
   return new ToolError(options.errorCode ?? "git", `git ${command} ${how}${said === "" ? "" : `: ${said}`}`);
 };
+
+const didNotEnd = ({ timeoutMs = TIMEOUT_MS }: GitOptions): string => `did not end within ${timeoutMs / 1000} s`;
+
+const aboutSurvivors = (pids: readonly number[]): string =>
+  pids.length === 0
+    ? ""
+    : `, and cannot be ended (pid ${pids.join(", ")}): it waits in the kernel, as a rule for a disk or a network file system ` +
+      "that does not answer. Bring that back, or restart the machine";
 
 const isFull = (gitDir: string | undefined): boolean => {
   if (gitDir === undefined) return false;

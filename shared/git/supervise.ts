@@ -1,8 +1,9 @@
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isRunning, listPids, readProcess } from "../process/proc_table.ts";
+import { Tail } from "../tail.ts";
 import { ToolError } from "../tool_error.ts";
+import { type EndGroupOptions, endGroup } from "./end_group.ts";
 
 export interface Supervised {
   env: Record<string, string>;
@@ -24,41 +25,37 @@ export interface Ended {
   aborted: boolean;
   /** It wrote more than `maxOutputBytes` and was ended for it. */
   overflowed: boolean;
+  /** Pids of its group that would not end, and are waited for no longer. */
+  survivors: number[];
 }
 
 const STDERR_BYTES = 32 * 1024;
-/** From SIGTERM, at which git removes its lock files, to SIGKILL. */
-const TERM_GRACE_MS = 1000;
-/** How long what was sent SIGKILL is waited for; longer than this it is stuck in the kernel. */
-const GONE_MS = 5000;
-const POLL_MS = 10;
 /** How long a finished command's error stream, held open by something it left behind, may stay silent. */
 const QUIET_MS = 200;
 
 /**
  * Runs a program as the leader of its own process group and answers when it has ended. On timeout, abort or too much
- * output the whole group is ended, and the answer comes only when all of it is gone.
+ * output the whole group is ended, and the answer comes when all of it is gone, or has been found not to go.
  */
-export const supervise = async (program: string, args: readonly string[], o: Supervised): Promise<Ended> => {
+export const supervise = async (
+  program: string,
+  args: readonly string[],
+  o: Supervised,
+  ending: EndGroupOptions = {},
+): Promise<Ended> => {
   const child = await start(program, args, o);
-  const pid = child.pid!;
   const stdout: Buffer[] = [];
-  const stderr = tail(STDERR_BYTES);
-  const ended: Ended = {
-    code: null,
-    stdout: Buffer.alloc(0),
-    stderr: "",
-    timedOut: false,
-    aborted: false,
-    overflowed: false,
-  };
+  const stderr = new Tail(STDERR_BYTES);
 
-  let stopping: Promise<void> | undefined;
-  const stop = (why: "timedOut" | "aborted" | "overflowed"): void => {
-    if (stopping !== undefined) return;
-    ended[why] = true;
-    stopping = endGroup(pid);
-  };
+  let why: "timedOut" | "aborted" | "overflowed" | null = null;
+  let stop = (_: NonNullable<typeof why>): void => {};
+  const stopped = new Promise<number[]>((resolve) => {
+    stop = (reason) => {
+      if (why !== null) return;
+      why = reason;
+      resolve(endGroup(child.pid!, ending));
+    };
+  });
   const onAbort = (): void => stop("aborted");
   const timer = setTimeout(() => stop("timedOut"), o.timeoutMs);
   o.signal?.addEventListener("abort", onAbort);
@@ -70,19 +67,36 @@ export const supervise = async (program: string, args: readonly string[], o: Sup
     if (bytes > o.maxOutputBytes) stop("overflowed");
     else stdout.push(chunk);
   });
-  child.stderr?.on("data", stderr.push);
+  child.stderr?.on("data", (chunk: Buffer) => stderr.append(chunk));
   // It may end without having read all of its input, which is its own affair: the exit code tells.
   child.stdin?.on("error", () => undefined);
   child.stdin?.end(o.input);
 
-  ended.code = await exitOf(child);
-  await drained(child, () => stopping !== undefined);
-  clearTimeout(timer);
-  o.signal?.removeEventListener("abort", onAbort);
-  await stopping;
-  ended.stdout = Buffer.concat(stdout);
-  ended.stderr = stderr.text();
-  return ended;
+  let code: number | null = null;
+  let survivors: number[] = [];
+  const finished = exitOf(child).then(async (exit) => {
+    code = exit;
+    await drained(child, () => why !== null);
+  });
+  try {
+    // The exit of one that is stuck in the kernel may never come. After an ordinary end there may be something left to read.
+    await Promise.race([finished, stopped.then(() => sleep(QUIET_MS))]);
+    if (why !== null) survivors = await stopped;
+  } finally {
+    clearTimeout(timer);
+    o.signal?.removeEventListener("abort", onAbort);
+    letGo(child);
+  }
+  return {
+    ...{ code, stdout: Buffer.concat(stdout), stderr: stderr.text(), survivors },
+    ...{ timedOut: why === "timedOut", aborted: why === "aborted", overflowed: why === "overflowed" },
+  };
+};
+
+/** Reads nothing more, and lets this process end whatever becomes of the other. */
+const letGo = (child: ChildProcess): void => {
+  for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.destroy();
+  child.unref();
 };
 
 const start = async (program: string, args: readonly string[], o: Supervised): Promise<ChildProcess> => {
@@ -132,55 +146,11 @@ const drained = async (child: ChildProcess, stopped: () => boolean): Promise<voi
     // A busy event loop runs late timers before it reads: what is already there is read first.
     await new Promise((resolve) => setImmediate(resolve));
     const stdoutOpen = child.stdout !== null && !child.stdout.readableEnded && !child.stdout.destroyed;
-    if (heard === before && (!stdoutOpen || stopped())) break;
+    if (heard === before && (!stdoutOpen || stopped())) return;
   }
-  child.stdout?.destroy();
-  child.stderr?.destroy();
 };
 
 const closing = (stream: Readable | null): Promise<void> =>
   stream === null || stream.closed
     ? Promise.resolve()
     : new Promise((resolve) => stream.once("close", () => resolve()));
-
-/** Ends a process group: SIGTERM, a short grace, SIGKILL; resolves when none of it runs any more. */
-const endGroup = async (pgid: number): Promise<void> => {
-  signalGroup(pgid, "SIGTERM");
-  if (await groupGone(pgid, TERM_GRACE_MS)) return;
-  signalGroup(pgid, "SIGKILL");
-  await groupGone(pgid, GONE_MS);
-};
-
-const signalGroup = (pgid: number, name: NodeJS.Signals): void => {
-  try {
-    process.kill(-pgid, name);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-  }
-};
-
-const groupGone = async (pgid: number, withinMs: number): Promise<boolean> => {
-  for (let left = withinMs; ; left -= POLL_MS) {
-    if (!groupRuns(pgid)) return true;
-    if (left <= 0) return false;
-    await sleep(POLL_MS);
-  }
-};
-
-const groupRuns = (pgid: number): boolean =>
-  listPids().some((pid) => {
-    const entry = readProcess(pid);
-    return entry !== null && entry.pgid === pgid && isRunning(entry);
-  });
-
-/** Keeps the last `limit` bytes of what is pushed. */
-const tail = (limit: number): { push: (chunk: Buffer) => void; text: () => string } => {
-  let kept = Buffer.alloc(0);
-  return {
-    push: (chunk) => {
-      kept = Buffer.concat([kept, chunk]);
-      if (kept.length > limit * 2) kept = Buffer.from(kept.subarray(-limit));
-    },
-    text: () => kept.subarray(-limit).toString("utf8"),
-  };
-};

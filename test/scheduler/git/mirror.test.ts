@@ -1,7 +1,10 @@
-import { readdir, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { createGit } from "@orchestrator/shared/git/run_git.ts";
+import { supervise } from "@orchestrator/shared/git/supervise.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { BRANCH, exists, type Fixture, makeFixture, plainGit, script, write } from "./fixture.ts";
+import { createMirrors } from "../../../services/scheduler/git/mirror.ts";
+import { BRANCH, exists, type Fixture, makeFixture, plainGit, script, until, write } from "./fixture.ts";
 
 let f: Fixture;
 beforeEach(async () => {
@@ -161,6 +164,28 @@ describe("exclusive", () => {
     await one;
     expect(await three).toBe("three");
     await expect(f.mirror.exclusive(async () => "x", { signal: controller.signal })).rejects.toBe(reason);
+  });
+
+  test("a git that no signal ends does not keep the others waiting", async () => {
+    await mkdir(join(f.dir, "bin"));
+    await script(join(f.dir, "bin/git"), `touch ${join(f.dir, "bin/started")}; exec sleep 300`);
+    const parentEnv = { PATH: `${join(f.dir, "bin")}:${process.env.PATH}` };
+    const git = createGit({ instanceId: f.instanceId, parentEnv, networkConfig: null }, (program, args, o) =>
+      supervise(program, args, o, { graceMs: 0, goneMs: 0, signalGroup: () => undefined }),
+    );
+    const { repo, gitDir } = f.mirror;
+    const mirror = createMirrors({ git, reposDir: dirname(gitDir), repos: { shop: repo } }).get("shop");
+    const controller = new AbortController();
+    const one = mirror.exclusive(() => mirror.mergeBase("main", "topic", { signal: controller.signal }));
+    const two = mirror.exclusive(async () => "two");
+    await until(() => exists(join(f.dir, "bin/started")));
+    controller.abort();
+    try {
+      await expect(one).rejects.toThrow("git merge-base was told to end, and cannot be ended");
+      expect(await two).toBe("two");
+    } finally {
+      for (const pid of f.leftovers()) process.kill(pid, "SIGKILL");
+    }
   });
 
   test("nobody is told to wait where nothing has to be waited for", async () => {
