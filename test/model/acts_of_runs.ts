@@ -1,5 +1,6 @@
 import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
+import { StorageUnreachableError } from "@orchestrator/shared/storage/connection.ts";
 import type { RunResult } from "../../services/scheduler/run_result.ts";
 import { type Act, pick } from "./act.ts";
 import { type Model, type ModelJob, placeOf } from "./model.ts";
@@ -227,7 +228,6 @@ export const settle = (model: Model, { at, how }: Of<"settle">): Act | null => {
       perform: async (world) => handOf(world, monitor).settle(),
     };
   }
-  const trap = { point: how === "rolled_back" ? "settle.before_commit" : "settle.after", after: 0 };
   return {
     on,
     predict: () => {
@@ -236,9 +236,10 @@ export const settle = (model: Model, { at, how }: Of<"settle">): Act | null => {
     },
     perform: async ({ scheduler }) => {
       try {
-        return await scheduler.settleTry(runId, trap);
+        if (how === "answer_lost") return await scheduler.settleUnanswered(runId);
+        return await scheduler.settleTry(runId, { point: "settle.before_commit", after: 0 });
       } catch (error) {
-        if (error instanceof DeadError) return "no answer";
+        if (error instanceof DeadError || error instanceof StorageUnreachableError) return "no answer";
         throw error;
       }
     },

@@ -1,5 +1,6 @@
 import { DONE_STAGE, UNFINISHED_TASK_STATUSES } from "@orchestrator/shared/domain.ts";
 import type { QueueView } from "@orchestrator/shared/schemas/queue.ts";
+import type { Committed } from "@orchestrator/shared/storage/committed.ts";
 import type { TaskPlace } from "@orchestrator/shared/storage/tally.ts";
 import type { EventRow, JobRow, RunRow, Tables, TaskRow } from "./read_database.ts";
 import { CONFIG, PIPELINE } from "./surroundings.ts";
@@ -204,4 +205,23 @@ export const checkTally = (
   same("tasks by status in GET /queue", view.tasks.by_status, count(tasks.map((task) => task.status)));
   same("tasks by stage in GET /queue", view.tasks.by_stage, count(tasks.map((task) => task.stage)));
   must(JSON.stringify(view.paused) === JSON.stringify(paused), () => `paused in GET /queue: ${view.paused}`);
+};
+
+/** Whoever listens has heard of all that was committed, and of nothing twice. */
+export const checkTold = (
+  { runs }: Tables,
+  events: readonly Pick<EventRow, "id">[],
+  told: readonly Committed[],
+): void => {
+  const same = (what: string, heard: number[], found: number[]) =>
+    must(
+      heard.length === found.length && heard.every((id, index) => id === found[index]),
+      () => `${what}: told of ${heard}, there are ${found}`,
+    );
+  const ids = (rows: readonly { id: number }[]) => rows.map(({ id }) => id);
+  same("events", ids(told.flatMap((committed) => committed.events)), ids(events));
+  const runIds = (of: readonly { runId: number }[]) => of.map(({ runId }) => runId).sort((a, b) => a - b);
+  same("runs that have begun", runIds(told.flatMap((committed) => committed.begun)), ids(runs));
+  const ended = runs.filter((run) => run.outcome !== null);
+  same("runs that have ended", runIds(told.flatMap((committed) => committed.ended)), ids(ended));
 };

@@ -3,7 +3,9 @@ import { createLog } from "@orchestrator/shared/log.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import type { QueueView } from "@orchestrator/shared/schemas/queue.ts";
 import { type ClaimRules, claimJob } from "@orchestrator/shared/storage/claim_job.ts";
+import type { Committed } from "@orchestrator/shared/storage/committed.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
+import { probeWrite } from "@orchestrator/shared/storage/probe_write.ts";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
 import { takeLease } from "@orchestrator/shared/storage/take_lease.ts";
@@ -20,6 +22,7 @@ import type { RunResult } from "../../services/scheduler/run_result.ts";
 import type { SchedulerApi } from "../../services/scheduler/scheduler_api.ts";
 import { type RequeuedBy, type Settlement, settleRun } from "../../services/scheduler/settle.ts";
 import { SystemicFaults } from "../../services/scheduler/systemic_faults.ts";
+import { failNextCommit, unreachable } from "../helpers/failing_commits.ts";
 import type { FakeClock } from "../helpers/fake_clock.ts";
 import { MonitorInHand } from "./monitor_in_hand.ts";
 import { CONFIG, RANDOM, REPOS } from "./surroundings.ts";
@@ -91,11 +94,16 @@ export class SchedulerInHand {
   }
 
   /** Takes the next epoch of the database. Nothing has been requeued yet. */
-  static async open(path: string, clock: FakeClock): Promise<SchedulerInHand> {
+  static async open(
+    path: string,
+    clock: FakeClock,
+    listener: (committed: Committed) => void = () => undefined,
+  ): Promise<SchedulerInHand> {
     const { storage, instanceId } = await openStorage(
       { url: `file:${path}`, authToken: null, synchronous: "NORMAL", clock },
       (writer) => takeLease(writer, HOLDER, isoTime(clock.now() + 15_000)),
     );
+    storage.onCommitted(listener);
     return new SchedulerInHand(storage, instanceId, clock);
   }
 
@@ -121,6 +129,16 @@ export class SchedulerInHand {
   settleTry(runId: number, trap: Trap | null): Promise<Settlement> {
     const { result, by } = this.monitors.get(runId)!;
     return this.#trapped(trap, () => this.settle(runId, result!, by));
+  }
+
+  /** A try whose commit is made and its answer lost. Then the lease is renewed, as it is every few seconds. */
+  async settleUnanswered(runId: number): Promise<Settlement> {
+    failNextCommit(unreachable(), { made: true });
+    try {
+      return await this.settleTry(runId, null);
+    } finally {
+      await this.storage.write(probeWrite);
+    }
   }
 
   settle(runId: number, result: RunResult, by: RequeuedBy | null = null): Promise<Settlement> {

@@ -2,7 +2,7 @@ import { queueSchema } from "@orchestrator/shared/schemas/queue.ts";
 import * as v from "valibot";
 import type { Act } from "./act.ts";
 import { compareMemory, compareTables, mustEqual } from "./compare.ts";
-import { checkInvariants, checkStep, checkTally } from "./invariants.ts";
+import { checkInvariants, checkStep, checkTally, checkTold } from "./invariants.ts";
 import { Model } from "./model.ts";
 import { prepare } from "./prepare.ts";
 import { type EventRow, readTables, type Tables } from "./read_database.ts";
@@ -95,6 +95,7 @@ export class Session {
     checkInvariants(tables, this.#events);
     const view = v.parse(queueSchema, await world.scheduler.queueView());
     checkTally(tables, storage.tally, view);
+    checkTold(tables, this.#events, world.told);
     compareTables(model, tables, model.events.slice(this.#comparedEvents));
     this.#comparedEvents = model.events.length;
     compareMemory(model, view);

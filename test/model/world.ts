@@ -1,5 +1,6 @@
 import { copyFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { Committed } from "@orchestrator/shared/storage/committed.ts";
 import { FakeClock } from "../helpers/fake_clock.ts";
 import { SchedulerInHand, type Trap } from "./scheduler_in_hand.ts";
 
@@ -10,10 +11,13 @@ export class World {
   scheduler: SchedulerInHand;
   /** Schedulers that were taken over and do not know it yet. */
   readonly zombies: SchedulerInHand[] = [];
+  /** What those who listen have heard of so far, from whichever scheduler. */
+  readonly told: Committed[];
 
-  private constructor(path: string, clock: FakeClock, scheduler: SchedulerInHand) {
+  private constructor(path: string, clock: FakeClock, told: Committed[], scheduler: SchedulerInHand) {
     this.#path = path;
     this.clock = clock;
+    this.told = told;
     this.scheduler = scheduler;
   }
 
@@ -22,12 +26,13 @@ export class World {
     const path = join(folder, `${crypto.randomUUID()}.db`);
     const clock = new FakeClock();
     await copyFile(template, path);
-    return new World(path, clock, await SchedulerInHand.open(path, clock));
+    const told: Committed[] = [];
+    return new World(path, clock, told, await SchedulerInHand.open(path, clock, (committed) => told.push(committed)));
   }
 
   /** Another process takes the database; it has not begun. */
   async open(): Promise<SchedulerInHand> {
-    return SchedulerInHand.open(this.#path, this.clock);
+    return SchedulerInHand.open(this.#path, this.clock, (committed) => this.told.push(committed));
   }
 
   /** The process dies with all it had in memory; another one starts. @throws {DeadError} where the new one dies as well. */
