@@ -45,8 +45,6 @@ export interface AgentOptions {
   clock: Clock;
   /** Where it has aborted, nothing is started, and its reason is thrown. */
   signal?: AbortSignal;
-  /** Called with each piece of output; must not throw. */
-  onOutput?: (chunk: Uint8Array) => void;
 }
 
 export interface AgentProcess {
@@ -210,10 +208,9 @@ class RunningAgent implements AgentProcess {
 
   /** Resolves when the stream has ended and all that it brought is in the log's hands. */
   #read(stream: Readable): Promise<void> {
-    const { log, clock, onOutput } = this.#options;
+    const { log, clock } = this.#options;
     stream.on("data", (chunk: Uint8Array) => {
       this.#lastOutputMs = clock.monotonicMs();
-      onOutput?.(chunk);
       if (log.append(chunk)) return;
       this.#paused += 1;
       stream.pause();

@@ -59,11 +59,6 @@ export class BoundedFile {
     return new BoundedFile(await open(path, "w+", 0o600), maxBytes);
   }
 
-  /** Bytes that were written and are no longer in the file. */
-  get dropped(): number {
-    return this.#dropped;
-  }
-
   get layout(): FileLayout {
     return {
       moves: this.#moves,

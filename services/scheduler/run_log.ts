@@ -10,8 +10,6 @@ const HIGH_WATER_BYTES = 1024 * 1024;
 /** The log of one run: a bounded file. */
 export interface RunLog {
   readonly path: string;
-  /** What kept the log from being written; from then on whatever is appended is dropped, and nobody has to wait. */
-  readonly failed: ToolError | null;
   /**
    * Takes any bytes, or text, and never throws. False: the disk is behind, and the next bytes had better wait for
    * `drained()`. After `close()` nothing is taken any more.
@@ -21,7 +19,7 @@ export interface RunLog {
   drained(): Promise<void>;
   /**
    * Writes what is waiting and closes the file. Calling it again gives the same promise.
-   * @throws {ToolError} what `failed` holds.
+   * @throws {ToolError} what kept the log from being written, if anything did.
    */
   close(): Promise<void>;
 }
@@ -61,6 +59,7 @@ class FileRunLog implements GrowingLog {
   readonly path: string;
   readonly changed = new Notifier();
   readonly #file: BoundedFile;
+  /** What kept the log from being written; from then on whatever is appended is dropped, and nobody has to wait. */
   #failed: ToolError | null = null;
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
@@ -72,10 +71,6 @@ class FileRunLog implements GrowingLog {
   constructor(path: string, file: BoundedFile) {
     this.path = path;
     this.#file = file;
-  }
-
-  get failed(): ToolError | null {
-    return this.#failed;
   }
 
   get layout(): FileLayout {
