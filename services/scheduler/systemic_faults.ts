@@ -43,6 +43,7 @@ export class SystemicFaults {
         // What a person has paused, or paused anew, is theirs to end.
         if (kind === "resumed" || (kind === "paused" && detail.by === "person"))
           this.#pauses.delete(String(detail.what));
+        else if (kind === "paused" && detail.by === "scheduler") this.#await(String(detail.what), 0);
       }
       for (const run of ended) this.#sawEnd(run);
     });
@@ -128,7 +129,6 @@ export class SystemicFaults {
       return true;
     });
     if (!isPaused) return;
-    this.#await(what, 0);
     this.#log.error({ what, class: fault, reason }, "paused: the same tool error hit several tasks in a row");
   }
 

@@ -3,11 +3,13 @@ import { createLog } from "@orchestrator/shared/log.ts";
 import { DEFAULT_PIPELINE } from "@orchestrator/shared/pipeline.ts";
 import { type Claim, claimJob } from "@orchestrator/shared/storage/claim_job.ts";
 import { finishRun } from "@orchestrator/shared/storage/finish_run.ts";
+import { probeWrite } from "@orchestrator/shared/storage/probe_write.ts";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import { describe, expect, test } from "vitest";
 import { pauseQueue } from "../../services/scheduler/pause_queue.ts";
 import type { RunEnding } from "../../services/scheduler/run_result.ts";
 import { SystemicFaults, scopeOfFault } from "../../services/scheduler/systemic_faults.ts";
+import { failNextCommit, unreachable } from "../helpers/failing_commits.ts";
 import { FakeClock } from "../helpers/fake_clock.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
 import { openTestStorage } from "../helpers/storage.ts";
@@ -152,6 +154,21 @@ describe("a paused repository", () => {
     const after = new SystemicFaults({ storage, clock, log });
     after.restore(await readPauses(storage));
     expect(after.nextProbeInMs()).toBe(60_000);
+  });
+
+  test("is probed although the answer to its pause was lost", async () => {
+    const { storage, faults, fail, paused } = await setup();
+    await fail("git_fetch");
+    await fail("git_fetch");
+    const unsubscribe = storage.onCommitted(({ ended }) => {
+      // What the third end leads to is written next.
+      if (ended.length > 0) failNextCommit(unreachable(), { made: true });
+    });
+    await fail("git_fetch");
+    unsubscribe();
+    expect(await paused()).toEqual(["repo:shop"]);
+    await storage.write(probeWrite);
+    expect(faults.nextProbeInMs()).toBe(60_000);
   });
 
   test("that a person has paused is not probed", async () => {
