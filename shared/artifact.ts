@@ -1,5 +1,5 @@
 import { describeValue, type FrontmatterResult, MAX_ARTIFACT_BYTES, quote, readFrontmatter } from "./frontmatter.ts";
-import { artifactPath, type Gate, type Stage } from "./pipeline.ts";
+import { artifactPath, type Gate, STAGING_GATE, type Stage } from "./pipeline.ts";
 
 /** What stands at a path of a commit. `mode` is git's (`120000` a link, `160000` a submodule, `040000` a directory). */
 export type CommittedFile =
@@ -137,12 +137,18 @@ const readVerdict = ({ data, fields }: Frontmatter, gate: Gate): Verdict => {
 };
 
 /**
- * The verdict of a staging log, whoever wrote it: the frontmatter's `staging_status` where that is exactly `SUCCESS` or
- * `FAILED`; null for everything else, an unreadable file included.
+ * The verdict of a staging log, whoever wrote it, read as the stage's gate reads it: the frontmatter's `staging_status` where
+ * that is exactly `SUCCESS` or `FAILED`; null for everything else, an unreadable file included.
  */
 export const parseStagingStatus = (content: string | Uint8Array): "SUCCESS" | "FAILED" | null => {
   const frontmatter = readFrontmatter(typeof content === "string" ? new TextEncoder().encode(content) : content);
   if (frontmatter.kind === "error") return null;
-  const status = frontmatter.data["staging_status"];
-  return status === "SUCCESS" || status === "FAILED" ? status : null;
+  switch (readVerdict(frontmatter, STAGING_GATE).kind) {
+    case "pass":
+      return "SUCCESS";
+    case "fail":
+      return "FAILED";
+    case "fault":
+      return null;
+  }
 };

@@ -30,6 +30,14 @@ export interface Pipeline {
   stages: readonly Stage[];
 }
 
+/** What the staging runner, or an agent in its place, says of the commit that it tested. */
+export const STAGING_GATE = {
+  key: "staging_status",
+  pass: ["SUCCESS"],
+  fail: ["FAILED"],
+  onFail: "development",
+} as const satisfies Gate;
+
 const DEFAULTS = { maxAttempts: 3, approval: false, rerun: true } as const;
 
 export const DEFAULT_PIPELINE: Pipeline = {
@@ -73,7 +81,7 @@ export const DEFAULT_PIPELINE: Pipeline = {
       name: STAGING_STAGE,
       agent: STAGING_AGENT,
       artifact: "15-staging-log.md",
-      gate: { key: "staging_status", pass: ["SUCCESS"], fail: ["FAILED"], onFail: "development" },
+      gate: STAGING_GATE,
       writes: "docs",
     },
     {

@@ -230,6 +230,16 @@ describe("parseStagingStatus", () => {
     expect(parseStagingStatus(new TextEncoder().encode(content))).toBe(status);
   });
 
+  test.each(["SUCCESS", "FAILED", "success", "'SUCCESS'", '"FAILED "', "SUCCESS # ok", "[FAILED]", "yes", "null", ""])(
+    "says what the stage's gate makes of the same file: %j",
+    (written) => {
+      const log = artifact(staging, { staging_status: written });
+      const reading = read(log, staging);
+      const status = parseStagingStatus((log as Extract<CommittedFile, { kind: "file" }>).content);
+      expect(reading.kind === "unreadable" ? null : reading.value).toBe(status);
+    },
+  );
+
   test("what is too large or not UTF-8 has no status", () => {
     const head = "---\nstaging_status: SUCCESS\n---\n";
     expect(parseStagingStatus(head + "x".repeat(MAX_ARTIFACT_BYTES - head.length))).toBe("SUCCESS");
