@@ -1,7 +1,6 @@
 import type { Clock } from "@orchestrator/shared/clock.ts";
+import type { RunPhase } from "@orchestrator/shared/schemas/queue.ts";
 import type { Claim } from "@orchestrator/shared/storage/claim_job.ts";
-
-export type Phase = "launching" | "executing" | "finalizing";
 
 /** Why somebody ended a run that was under way; it decides the outcome. The first reason stands. */
 export interface EndReason {
@@ -21,7 +20,7 @@ export class ActiveRun {
   readonly #clock: Clock;
   readonly #end = new AbortController();
   readonly #beganMs: number;
-  #phase: Phase = "launching";
+  #phase: RunPhase = "launching";
   #phaseSinceMs: number;
   #lastOutputMs: number;
   #waitingSinceMs: number | null = null;
@@ -35,7 +34,7 @@ export class ActiveRun {
     this.#beganMs = this.#phaseSinceMs = this.#lastOutputMs = clock.monotonicMs();
   }
 
-  get phase(): Phase {
+  get phase(): RunPhase {
     return this.#phase;
   }
 
@@ -107,7 +106,7 @@ export class ActiveRun {
     this.#end.abort(new Error(reason.reason));
   }
 
-  #enter(phase: Phase): void {
+  #enter(phase: RunPhase): void {
     this.#phase = phase;
     this.#phaseSinceMs = this.#clock.monotonicMs();
     this.#waitingSinceMs = null;

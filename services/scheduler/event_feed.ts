@@ -21,11 +21,6 @@ export class EventFeed {
     storage.onCommitted(({ events }) => this.#take(events));
   }
 
-  /** How many wait for the next event. */
-  get waiting(): number {
-    return this.#committed.waiting;
-  }
-
   /** The id of the newest event; 0 where there is none. */
   async lastId(): Promise<number> {
     return this.#recent.at(-1)?.id ?? (await lastEventId(this.#storage));

@@ -199,9 +199,6 @@ export const SECTIONS = {
 } as const;
 export type SectionName = keyof typeof SECTIONS;
 
-export type RepoSection = v.InferOutput<typeof repoSchema>;
 export type AgentSection = v.InferOutput<typeof agentSchema>;
-export type LimitsSection = v.InferOutput<typeof limitsSchema>;
-export type NotifySection = v.InferOutput<typeof notifySchema>;
 export type PipelineSection = v.InferOutput<typeof pipelineSchema>;
 export type StageSection = PipelineSection["stages"][number];

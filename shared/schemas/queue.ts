@@ -51,7 +51,6 @@ export const reaperCountersSchema = v.object({
   last_sweep_at: v.nullable(time),
   last_sweep_ms: v.nullable(milliseconds),
 });
-export type ReaperCounters = v.InferOutput<typeof reaperCountersSchema>;
 
 /** The answer of the scheduler's `GET /queue`. It needs no token: no titles, descriptions or task contents stand in it. */
 export const queueSchema = v.pipe(

@@ -46,12 +46,6 @@ export const insertTasks = async (tx: Tx, tasks: readonly NewTaskRow[]): Promise
   return results;
 };
 
-/** Writes one new task, unless a unique index refuses it. */
-export const insertTask = async (tx: Tx, task: NewTaskRow): Promise<InsertTaskResult> => {
-  const [result] = await insertTasks(tx, [task]);
-  return result!;
-};
-
 const nameOf = ({ workItemId, repo, branch }: Pick<Task, "workItemId" | "repo" | "branch">): string =>
   JSON.stringify([workItemId, repo, branch]);
 

@@ -1,6 +1,6 @@
 import type { Job, Task } from "@orchestrator/shared/schemas/rows.ts";
 import { enqueueJob } from "@orchestrator/shared/storage/enqueue_job.ts";
-import { insertTask, type NewTaskRow } from "@orchestrator/shared/storage/insert_task.ts";
+import { insertTasks, type NewTaskRow } from "@orchestrator/shared/storage/insert_task.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
 
 const FAR_AWAY = "2999-01-01T00:00:00.000Z";
@@ -12,18 +12,20 @@ export const insertTaskWithJob = async (
   job: Partial<Pick<Job, "agent" | "priority" | "taskContent" | "maxAttempts" | "availableAt">> = {},
 ): Promise<{ task: Task; job: Job }> =>
   storage.write(async (tx) => {
-    const inserted = await insertTask(tx, {
-      title: `Title of ${task.workItemId}`,
-      description: "",
-      repo: "shop",
-      branch: `work/${task.workItemId}`,
-      baseBranch: "main",
-      priority: 0,
-      stage: "analysis",
-      status: "active",
-      ...task,
-    });
-    if (inserted.kind !== "inserted") throw new Error(`not inserted: ${inserted.kind}`);
+    const [inserted] = await insertTasks(tx, [
+      {
+        title: `Title of ${task.workItemId}`,
+        description: "",
+        repo: "shop",
+        branch: `work/${task.workItemId}`,
+        baseBranch: "main",
+        priority: 0,
+        stage: "analysis",
+        status: "active",
+        ...task,
+      },
+    ]);
+    if (inserted?.kind !== "inserted") throw new Error(`not inserted: ${inserted?.kind}`);
     const made = await enqueueJob(tx, {
       taskId: inserted.task.id,
       stage: inserted.task.stage,

@@ -1,4 +1,5 @@
-import type { EndReason, Phase } from "../../services/scheduler/active_runs.ts";
+import type { RunPhase } from "@orchestrator/shared/schemas/queue.ts";
+import type { EndReason } from "../../services/scheduler/active_runs.ts";
 import type { RunResult } from "../../services/scheduler/run_result.ts";
 import type { FakeClock } from "../helpers/fake_clock.ts";
 import { ModelFaults } from "./model_faults.ts";
@@ -8,7 +9,7 @@ import type { Exit } from "./step.ts";
 export interface ModelMonitor {
   runId: number;
   jobId: number;
-  phase: Phase;
+  phase: RunPhase;
   phaseSinceMs: number;
   lastOutputMs: number;
   worker: "process" | "stream" | null;
@@ -66,7 +67,7 @@ export class ModelProcess {
     return this.active.get(jobId) === runId ? this.monitors.get(runId!) : undefined;
   }
 
-  enter(monitor: ModelMonitor, phase: Phase): void {
+  enter(monitor: ModelMonitor, phase: RunPhase): void {
     monitor.phase = phase;
     monitor.phaseSinceMs = this.#clock.monotonicMs();
   }

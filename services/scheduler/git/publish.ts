@@ -22,8 +22,6 @@ export interface PublishOptions {
   signal?: AbortSignal | undefined;
   /** `push.before`, `push.after`, `ref.before`, `ref.after`; the key is the branch. */
   points: Points;
-  /** Longest time for a push; default 5 min. */
-  pushTimeoutMs?: number;
 }
 
 export type Published =

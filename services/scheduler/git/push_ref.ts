@@ -10,8 +10,6 @@ export interface PushOptions {
   /** What it is to stand at. */
   commit: string;
   signal?: AbortSignal | undefined;
-  /** Longest time for the push; default 5 min. */
-  pushTimeoutMs?: number | undefined;
 }
 
 export type Pushed =
@@ -34,7 +32,7 @@ export const pushRef = async (o: PushOptions): Promise<Pushed> => {
     gitDir: mirror.gitDir,
     signal,
     network: true,
-    timeoutMs: o.pushTimeoutMs ?? PUSH_TIMEOUT_MS,
+    timeoutMs: PUSH_TIMEOUT_MS,
     errorCode: "git_push",
   };
   const result = await git.run(args, options);

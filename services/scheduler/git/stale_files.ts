@@ -1,6 +1,6 @@
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { kindOf, removeTree } from "./careful_files.ts";
+import { namesIn } from "./names_in.ts";
 
 /** Directory inside a mirror for what lives only as long as one operation. */
 export const SCRATCH = "orchestrator-scratch";
@@ -50,13 +50,4 @@ export const removeStaleFiles = async (gitDir: string): Promise<string[]> => {
   }
   await sweep(SCRATCH, /./);
   return removed;
-};
-
-const namesIn = async (path: string): Promise<string[]> => {
-  try {
-    return await readdir(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw error;
-  }
 };

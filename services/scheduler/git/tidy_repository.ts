@@ -1,6 +1,6 @@
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { namesIn } from "./names_in.ts";
 
 export type Tidied = { kind: "not_needed" } | { kind: "tidied"; packs: number; looseObjects: number };
 
@@ -22,13 +22,4 @@ export const tidyRepository = async (git: Git, gitDir: string, signal: AbortSign
   await git.ok(["repack", "--quiet", "-d", "--geometric=2"], options);
   await git.ok(["pack-refs", "--all"], options);
   return { kind: "tidied", packs, looseObjects };
-};
-
-const namesIn = async (path: string): Promise<string[]> => {
-  try {
-    return await readdir(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw error;
-  }
 };

@@ -5,6 +5,7 @@ import { EventFeed } from "../../../services/scheduler/event_feed.ts";
 import { SseReader } from "../../helpers/sse.ts";
 import { openTestStorage } from "../../helpers/storage.ts";
 import { problemOf } from "../../shared/http/harness.ts";
+import { countWaiting } from "./count_waiting.ts";
 import { openSite, type Site } from "./site.ts";
 
 const listen = async ({ app }: Pick<Site, "app">, query = "", headers: Record<string, string> = {}) => {
@@ -23,8 +24,6 @@ const write = async ({ storage }: Pick<Site, "storage">, n: number, inOne = n): 
 };
 
 const ids = (from: number, count: number): number[] => Array.from({ length: count }, (_, n) => from + n);
-
-const waitingOf = ({ api }: Pick<Site, "api">): number => (api.events as EventFeed).waiting;
 
 test("the answer is a stream of events that nobody on the way keeps back", async () => {
   const { app } = await openSite();
@@ -134,24 +133,26 @@ test("a comment is sent where nothing happens for a while", async () => {
 
 test("streams end when the service stops", async () => {
   const site = await openSite();
+  const waiting = countWaiting(site.api);
   const events = await listen(site);
   const next = events.next();
-  while (waitingOf(site) === 0) await setImmediate();
+  while (waiting() === 0) await setImmediate();
   site.stopping.abort();
   expect(await next).toBe(null);
-  expect(waitingOf(site)).toBe(0);
+  expect(waiting()).toBe(0);
   const late = await listen(site, "?last_event_id=0");
   expect(await late.next()).toBe(null);
 });
 
 test("a client that goes away leaves nothing behind", async () => {
   const site = await openSite();
+  const waiting = countWaiting(site.api);
   const events = await listen(site);
   const next = events.next();
-  while (waitingOf(site) === 0) await setImmediate();
+  while (waiting() === 0) await setImmediate();
   await events.leave();
   expect(await next).toBe(null);
-  expect(waitingOf(site)).toBe(0);
+  expect(waiting()).toBe(0);
 });
 
 test("a stream that the database fails is cut off, and the log says why", async () => {

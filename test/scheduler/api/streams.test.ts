@@ -5,10 +5,10 @@ import { setImmediate } from "node:timers/promises";
 import { serve } from "@orchestrator/shared/serve.ts";
 import { expect, onTestFinished, test } from "vitest";
 import type { ActiveRun } from "../../../services/scheduler/active_runs.ts";
-import type { EventFeed } from "../../../services/scheduler/event_feed.ts";
 import type { RunLog } from "../../../services/scheduler/run_log.ts";
 import { deferred } from "../../helpers/deferred.ts";
 import { SseReader } from "../../helpers/sse.ts";
+import { countWaiting } from "./count_waiting.ts";
 import { openSite, PASSED, type Site } from "./site.ts";
 
 const CLIENTS_OF_A_KIND = 25;
@@ -155,13 +155,13 @@ test("50 event streams and 50 log followers, half of them never reading: the mem
 
 test("clients that go away are forgotten", async () => {
   const site = await openSite();
+  const waiting = countWaiting(site.api);
   const { server, answered } = await serveSite(site);
   const clients = await Promise.all(times(5, () => deafClient(server.port, "/events")));
   await answered(5);
-  const feed = site.api.events as EventFeed;
-  while (feed.waiting < 5) await setImmediate();
+  while (waiting() < 5) await setImmediate();
   for (const client of clients) client.destroy();
-  while (feed.waiting > 0) await setImmediate();
+  while (waiting() > 0) await setImmediate();
 });
 
 test("when the service stops the streams end, and the server closes without waiting for those who never read", async () => {

@@ -3,7 +3,7 @@ import { createClient } from "@libsql/client";
 import { JOB_STATUSES, TASK_STATUSES } from "@orchestrator/shared/domain.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { enqueueJob } from "@orchestrator/shared/storage/enqueue_job.ts";
-import { insertTask } from "@orchestrator/shared/storage/insert_task.ts";
+import { insertTasks } from "@orchestrator/shared/storage/insert_task.ts";
 import { SCHEMA_VERSION } from "@orchestrator/shared/storage/migrate.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { describe, expect, test } from "vitest";
@@ -134,17 +134,19 @@ test("the tally is what the tables hold, while it is kept and after it was count
   for (const n of [1, 2, 3]) await insertTaskWithJob(storage, { workItemId: `ORCH-${n}` });
   await expect(
     storage.write(async (tx) => {
-      await insertTask(tx, {
-        workItemId: "rolled-back",
-        title: "",
-        description: "",
-        repo: "shop",
-        branch: "b",
-        baseBranch: "main",
-        priority: 0,
-        stage: "analysis",
-        status: "active",
-      });
+      await insertTasks(tx, [
+        {
+          workItemId: "rolled-back",
+          title: "",
+          description: "",
+          repo: "shop",
+          branch: "b",
+          baseBranch: "main",
+          priority: 0,
+          stage: "analysis",
+          status: "active",
+        },
+      ]);
       throw new Error("changed its mind");
     }),
   ).rejects.toThrow("changed its mind");
