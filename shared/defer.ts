@@ -10,7 +10,7 @@ export const DEFER_MARKER = "[staging-infra-defer]";
 const NEUTRALISED = "(staging-infra-defer)";
 
 /** However often a run was put off, the next one is due within this. */
-const LONGEST_DELAY_MS = 10 * 60_000;
+export const LONGEST_DEFER_MS = 10 * 60_000;
 
 /** A marker's line is kept for the life of the job, so a reason is cut to what a person reads. */
 const MAX_REASON_CHARACTERS = 500;
@@ -72,7 +72,7 @@ export const decideDefer = ({ taskContent, now, delayMs, maxDefers, maxMs }: Def
       reason: `put off since ${isoTime(first)}, longer than ORCH_STAGING_DEFER_MAX_MS (${maxMs} ms) allows`,
     };
   }
-  return { kind: "defer", availableAtMs: now + Math.min(delayMs * 2 ** n, LONGEST_DELAY_MS), n };
+  return { kind: "defer", availableAtMs: now + Math.min(delayMs * 2 ** n, LONGEST_DEFER_MS), n };
 };
 
 const oneLine = (text: string): string => {

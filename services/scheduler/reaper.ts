@@ -183,7 +183,9 @@ export class Reaper {
       }
       case "reap": {
         const reason = `nobody was at work on it for ${config.reaperGraceMs} ms: no process, no monitor, no finalizer`;
-        const settlement = await this.#takeBack(job, "failed", "lost", reason);
+        // What was never started has failed at nothing: the answer to its claim was lost, or its monitor broke off before.
+        const outcome = job.pidStarted === null ? "interrupted" : "failed";
+        const settlement = await this.#takeBack(job, outcome, "lost", reason);
         if (settlement.kind !== "settled") return;
         log.warn({ jobId: job.jobId, runId: job.runId, next: settlement.next }, "reaped a job that nobody worked on");
         if (settlement.next === "again") counters.reapedRequeued += 1;

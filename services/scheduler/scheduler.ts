@@ -3,9 +3,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
+import { LONGEST_DEFER_MS } from "@orchestrator/shared/defer.ts";
 import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
+import { capDueTimes } from "@orchestrator/shared/storage/cap_due_times.ts";
 import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
@@ -126,6 +128,10 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   await recordNotedExits(context);
   const requeued = await requeueRunningJobs({ ...context, pipeline: config.pipeline });
   if (requeued > 0) log.warn({ requeued }, "requeued the jobs that an earlier scheduler left running");
+  // No delay is longer than a deferral's: what waits longer was queued by a clock that is right again.
+  const latest = isoTime(clock.now() + LONGEST_DEFER_MS);
+  const capped = await storage.write((tx) => capDueTimes(tx, latest));
+  if (capped > 0) log.warn({ jobs: capped, latest }, "the wall clock was ahead when jobs were queued; they are due sooner");
   log.info({ epoch: storage.epoch, instanceId }, "took the database over");
   await removeExitNotes(config.dataDir);
   await points.reach("start.requeued");

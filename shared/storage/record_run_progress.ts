@@ -1,3 +1,4 @@
+import type { EventKind } from "../domain.ts";
 import type { EventDetail, Run } from "../schemas/rows.ts";
 import type { JobHold } from "./end_job.ts";
 import type { Tx } from "./storage.ts";
@@ -19,13 +20,17 @@ export const recordNotStarted = async (tx: Tx, { runId }: JobHold): Promise<void
 export const mayRunAgain = (run: Pick<Run, "pidStarted" | "exitCode" | "signal">): boolean =>
   run.pidStarted !== null && !(run.exitCode === 0 && run.signal === null);
 
-/** Records that the run's worker has been started: a process of this machine, or (pid null) the stager. */
+/**
+ * Records that the run's worker has been started: a process of this machine, or (pid null) the stager. May be called again
+ * after an error whose effect is unknown.
+ */
 export const recordStarted = async (
   tx: Tx,
   hold: JobHold,
   process: { pid: number; started: number } | null,
   detail: EventDetail,
 ): Promise<void> => {
+  if (await isInHistory(tx, hold, "started")) return;
   await tx.run("UPDATE agent_runs SET pid = ?, pid_started = ? WHERE id = ? AND outcome IS NULL", [
     process?.pid ?? null,
     process?.started ?? null,
@@ -34,12 +39,16 @@ export const recordStarted = async (
   await tx.event("started", hold, detail);
 };
 
-/** Records that the run's agent has exited, before anything is made of it: an exit 0 is never paid for twice. */
+/**
+ * Records that the run's agent has exited, before anything is made of it: an exit 0 is never paid for twice. May be called
+ * again after an error whose effect is unknown.
+ */
 export const recordExited = async (
   tx: Tx,
   hold: JobHold,
   exit: { code: number | null; signal: string | null },
 ): Promise<void> => {
+  if (await isInHistory(tx, hold, "exited")) return;
   await tx.run("UPDATE agent_runs SET exit_code = ?, signal = ?, exited_at = ? WHERE id = ? AND outcome IS NULL", [
     exit.code,
     exit.signal,
@@ -47,4 +56,13 @@ export const recordExited = async (
     hold.runId,
   ]);
   await tx.event("exited", hold, { exit_code: exit.code, signal: exit.signal });
+};
+
+const isInHistory = async (tx: Tx, { taskId, runId }: JobHold, kind: EventKind): Promise<boolean> => {
+  const rows = await tx.query("SELECT 1 FROM task_events WHERE task_id = ? AND run_id = ? AND kind = ? LIMIT 1", [
+    taskId,
+    runId,
+    kind,
+  ]);
+  return rows.length > 0;
 };

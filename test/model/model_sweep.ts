@@ -61,7 +61,8 @@ const sweepJob = (model: Model, job: ModelJob, runId: number): void => {
   }
   if (nowMs - seen.sinceMs < CONFIG.reaperGraceMs) return;
   owned();
-  if (takeBack(model, job, "failed", "lost") === "again") counts.reapedRequeued += 1;
+  const outcome = model.run(runId).mayHaveBegun ? "failed" : "interrupted";
+  if (takeBack(model, job, outcome, "lost") === "again") counts.reapedRequeued += 1;
   else counts.reapedFailed += 1;
 };
 

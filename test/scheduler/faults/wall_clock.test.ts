@@ -32,10 +32,11 @@ touch "$AGENT_HOOKS/tried"; exit 1
 `;
 
 /** An item whose second attempt waits for its time. */
-const waitForRetry = async () => {
+const waitForRetry = async ({ aheadMs = 0 } = {}) => {
   const site = await makeSite();
   await site.hook("analysis", HOOK);
   const clock = new SetClock();
+  clock.set(aheadMs);
   const { log, said } = keepLog();
   const scheduler = await startTestScheduler(site, { clock, log, config: onlyStages(site, "analysis") });
   await postTask(scheduler, { workItemId: "ORCH-1" });
@@ -46,7 +47,7 @@ const waitForRetry = async () => {
     );
     return job === undefined ? null : Date.parse(job.at) - clock.now();
   };
-  return { scheduler, clock, said, delayMs };
+  return { site, scheduler, clock, said, delayMs };
 };
 
 describe("a retry that waits when the wall clock is set", () => {
@@ -92,6 +93,21 @@ describe("a retry that waits when the wall clock is set", () => {
     await postTask(scheduler, { workItemId: "ORCH-3" });
     expect((await taskWhen(scheduler, "ORCH-1", isOver)).task.status).toBe("done");
   });
+});
+
+test("a retry that was queued by a clock a year ahead is not waited for, where that was set right while no scheduler lived", async () => {
+  const { site, scheduler: first, clock } = await waitForRetry({ aheadMs: 365 * 24 * HOUR_MS });
+  await first.stop();
+  const { log, said } = keepLog();
+  const second = await startTestScheduler(site, { log, config: onlyStages(site, "analysis") });
+  const [job] = await second.context.storage.query<{ at: string }>("SELECT available_at AS at FROM jobs");
+  expect(Date.parse(job!.at) - Date.now()).toBeLessThanOrEqual(10 * 60_000);
+  expect(said("the wall clock was ahead")).toMatchObject([{ level: "warn", jobs: 1 }]);
+  await second.stop();
+
+  clock.set(-364 * 24 * HOUR_MS);
+  const third = await startTestScheduler(site, { clock, config: onlyStages(site, "analysis") });
+  expect((await taskWhen(third, "ORCH-1", isOver)).task.status).toBe("done");
 });
 
 describe("ages do not move with the wall clock", () => {
