@@ -26,6 +26,7 @@ export interface CrashOptions {
 }
 
 const OPEN_ITEMS = 6;
+const ANSWER_MS = 20_000;
 const TEND_MS = 200;
 /** A scheduler that brings nothing forward for so long is stuck. */
 const STUCK_MS = 90_000;
@@ -68,7 +69,7 @@ class Harness {
   constructor(site: CrashSite, options: CrashOptions) {
     this.#site = site;
     this.#options = options;
-    this.#feed = new Feed(site, OPEN_ITEMS);
+    this.#feed = new Feed(site, OPEN_ITEMS, ANSWER_MS);
     this.findings = new Findings(options.onLine);
   }
 
