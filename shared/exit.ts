@@ -1,6 +1,6 @@
 import { ToolError } from "./tool_error.ts";
 
-/** How the services end, for whoever started them. */
+/** How the services end, for whoever started them. Where several would be right, the highest is: it says most. */
 export const EXIT = {
   ok: 0,
   /** Something that this program did not foresee. */
@@ -39,8 +39,9 @@ const isUnusable = (error: unknown, code: string): boolean =>
   [UNUSABLE, NOT_WRITABLE, NO_SPACE, IN_THE_WAY].some((codes) => codes.has(code)) ||
   code.startsWith("SQLITE_");
 
-/** The exit code for an error that ended the start. */
+/** The exit code for an error that ended the start, or was met while stopping. */
 export const exitCodeOf = (error: unknown): number => {
+  if (error instanceof AggregateError) return Math.max(EXIT.failure, ...error.errors.map(exitCodeOf));
   const code = codeOf(error);
   if (code === "scheduler_running" || code === "fenced_off") return EXIT.notTheScheduler;
   return isUnusable(error, code) ? EXIT.unusable : EXIT.failure;

@@ -119,6 +119,7 @@ export class LeaseKeeper implements Tenure {
     await this.#storage
       .write((tx) => releaseLease(tx))
       .catch((error: unknown) => {
+        if (error instanceof FencedOffError) return this.#onFencedOff(error);
         this.#log.warn({ err: error }, "the lease could not be given back");
       });
   }

@@ -7,6 +7,7 @@ import { createFront } from "@orchestrator/shared/http/front.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
 import { makeTokens } from "@orchestrator/shared/make_tokens.ts";
 import { onSignals, serve } from "@orchestrator/shared/serve.ts";
+import { type Part, stopInTurn } from "@orchestrator/shared/stop_in_turn.ts";
 import { createSchedulerApp } from "./app.ts";
 import { firstStart } from "./first_start.ts";
 import { startScheduler } from "./scheduler.ts";
@@ -28,20 +29,24 @@ for (const warning of loaded.warnings) log.warn(warning);
 
 // What has been started, for `stop` to go through in reverse. Before there is anything, a signal just ends the process:
 // no agent has been started, and the kernel frees the lock.
-const stops: (() => Promise<void>)[] = [];
+const stops: Part[] = [];
 const stopping = new AbortController();
 
-let drainMs = config.drainMs;
-const stop = async (reason: string, exitCode: number): Promise<void> => {
+let exitCode: number = EXIT.ok;
+const stop = async (reason: string, code: number): Promise<void> => {
+  // Whatever is found out while it stops counts as well.
+  exitCode = Math.max(exitCode, code);
   if (stopping.signal.aborted) return;
   stopping.abort();
   log.info({ reason }, "stopping");
-  for (const part of stops.reverse()) await part();
+  const stopped = await stopInTurn(stops.reverse(), log).then(() => EXIT.ok, exitCodeOf);
   log.info("stopped");
-  process.exit(exitCode);
+  process.exit(Math.max(exitCode, stopped));
 };
 
-const fail = (error: unknown): never => {
+const fail = async (error: unknown): Promise<never> => {
+  // A start that a stop has cut short: that one ends the process.
+  if (stopping.signal.aborted) return new Promise(() => {});
   log.debug({ err: error }, "the start failed");
   log.fatal(explain(error));
   process.exit(exitCodeOf(error));
@@ -66,16 +71,12 @@ const scheduler = await startScheduler({
   points: createPoints(config.faultPoint),
   random: Math.random,
   signal: stopping.signal,
-  onFencedOff: (error) => {
-    // Another scheduler works on these jobs: what still runs here has no time to be given.
-    drainMs = 0;
-    void stop(error.message, EXIT.notTheScheduler);
-  },
+  onFencedOff: (error) => void stop(error.message, EXIT.notTheScheduler),
 }).catch(fail);
-stops.push(() => scheduler.stop(drainMs));
+stops.push(["the scheduler", () => scheduler.stop()]);
 // First nothing is claimed any more, then nobody is let in, and then what runs is brought to its end.
-stops.push(() => server.close());
-stops.push(() => scheduler.stopClaiming());
+stops.push(["the server", () => server.close()]);
+stops.push(["the dispatcher", () => scheduler.stopClaiming()]);
 const first = firstStart(config);
 front.open(
   createSchedulerApp({

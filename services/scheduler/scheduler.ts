@@ -7,6 +7,7 @@ import { LONGEST_DEFER_MS } from "@orchestrator/shared/defer.ts";
 import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
+import { stopInTurn } from "@orchestrator/shared/stop_in_turn.ts";
 import { capDueTimes } from "@orchestrator/shared/storage/cap_due_times.ts";
 import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
@@ -63,7 +64,9 @@ export interface Scheduler {
   stopClaiming(): Promise<void>;
   /**
    * Stops in the reverse order of the start. Resolves when nothing of it runs any more.
-   * @param drainMs how long running agents are waited for before they are ended; default `ORCH_DRAIN_MS`.
+   * @param drainMs how long running agents are waited for before they are ended; default `ORCH_DRAIN_MS`. Once another
+   * scheduler has taken over they are given no time.
+   * @throws {StopError} where a part could not be stopped; all the others have been.
    */
   stop(drainMs?: number): Promise<void>;
 }
@@ -72,7 +75,13 @@ export interface Scheduler {
  * Starts the scheduler. The order is the contract: lock, epoch, what an earlier process left is ended, its jobs are
  * requeued, and only then may the reaper look at an empty finalizer registry and the dispatcher claim.
  */
-export const startScheduler = async (options: SchedulerOptions): Promise<Scheduler> => {
+export const startScheduler = async (given: SchedulerOptions): Promise<Scheduler> => {
+  const fencedOff = new AbortController();
+  const onFencedOff = (error: Error): void => {
+    fencedOff.abort(error);
+    given.onFencedOff(error);
+  };
+  const options: SchedulerOptions = { ...given, onFencedOff };
   const { config, clock, log, points } = options;
   const holder: Holder = { host: hostname(), pid: process.pid, since: isoTime(clock.now()) };
   await checkSurroundings(config);
@@ -84,7 +93,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   const { leaseTtlMs: ttlMs } = config;
   const busy = options.busyLimitMs === undefined ? {} : { busyLimitMs: options.busyLimitMs };
   const { storage, instanceId } = await openStorage(
-    { url: config.dbUrl, authToken: config.dbAuthToken, synchronous: config.dbSynchronous, clock, ...busy },
+    { url: config.dbUrl, authToken: config.dbAuthToken, synchronous: config.dbSynchronous, clock, onFencedOff, ...busy },
     (writer) =>
       lock
         ? takeLease(writer, holder, isoTime(clock.now() + ttlMs))
@@ -131,7 +140,8 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   // No delay is longer than a deferral's: what waits longer was queued by a clock that is right again.
   const latest = isoTime(clock.now() + LONGEST_DEFER_MS);
   const capped = await storage.write((tx) => capDueTimes(tx, latest));
-  if (capped > 0) log.warn({ jobs: capped, latest }, "the wall clock was ahead when jobs were queued; they are due sooner");
+  if (capped > 0)
+    log.warn({ jobs: capped, latest }, "the wall clock was ahead when jobs were queued; they are due sooner");
   log.info({ epoch: storage.epoch, instanceId }, "took the database over");
   await removeExitNotes(config.dataDir);
   await points.reach("start.requeued");
@@ -149,24 +159,33 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     stopClaiming: () => dispatcher.stop(),
     stop: async (drainMs = config.drainMs) => {
       const drainedAtMs = clock.monotonicMs() + drainMs;
-      await dispatcher.stop();
-      await endRuns(context, drainMs);
-      await reaper.stop();
-      await notifier?.stop(Math.max(0, drainedAtMs - clock.monotonicMs()));
-      await retention.idle();
-      await tenure.stop();
-      await storage.close();
-      lock?.release();
+      await stopInTurn(
+        [
+          ["the dispatcher", () => dispatcher.stop()],
+          ["the runs", () => endRuns(context, drainMs, fencedOff.signal)],
+          ["the reaper", () => reaper.stop()],
+          // What the last runs say about a systemic fault may be a pause, of which people are to be told.
+          ["the watch for systemic faults", () => context.faults.idle()],
+          ["the notifier", () => notifier?.stop(Math.max(0, drainedAtMs - clock.monotonicMs()))],
+          ["the retention of logs", () => retention.idle()],
+          ["the lease", () => tenure.stop()],
+          ["the database", () => storage.close()],
+          ["the lock", () => lock?.release()],
+        ],
+        log,
+      );
     },
   };
 };
 
 /** Gives running agents the drain time, then ends them and waits until every run has been settled. */
-const endRuns = async ({ activeRuns, log }: RunContext, drainMs: number): Promise<void> => {
+const endRuns = async ({ activeRuns, log }: RunContext, drainMs: number, fencedOff: AbortSignal): Promise<void> => {
   const reason = "the scheduler was stopped";
   const interrupt = { outcome: "interrupted", class: "shutdown", reason } as const;
   for (const run of activeRuns.all()) if (run.phase === "launching") run.end(interrupt);
-  await Promise.race([activeRuns.whenIdle(), sleep(drainMs, undefined, { ref: false })]);
+  // Cut short once another scheduler works on these jobs: what still runs here has no time to be given.
+  const drained = sleep(drainMs, undefined, { ref: false, signal: fencedOff }).catch(() => undefined);
+  await Promise.race([activeRuns.whenIdle(), drained]);
   const left = activeRuns.all();
   if (left.length > 0)
     log.info({ runs: left.map((run) => run.claim.run.id) }, "ending runs that were not done in the drain time");

@@ -8,6 +8,7 @@ import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import { createFront } from "@orchestrator/shared/http/front.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
 import { onSignals, serve } from "@orchestrator/shared/serve.ts";
+import { type Part, stopInTurn } from "@orchestrator/shared/stop_in_turn.ts";
 import { makeUsable } from "@orchestrator/shared/usable_folder.ts";
 import { ActiveRuns } from "./active_runs.ts";
 import { createStagerApp } from "./app.ts";
@@ -72,11 +73,16 @@ onSignals((signal) => {
   void (async () => {
     log.info({ reason: signal }, "stopping");
     // The streams end with their runs, and only then can the server close.
-    await runs.stop();
-    await server.close();
-    await database.close();
-    await scratch.close().catch((error: unknown) => log.warn({ err: error }, "the scratch folder stays behind"));
+    const leaveScratch = () =>
+      scratch.close().catch((error: unknown) => log.warn({ err: error }, "the scratch folder stays behind"));
+    const parts: Part[] = [
+      ["the staging runs", () => runs.stop()],
+      ["the server", () => server.close()],
+      ["the database", () => database.close()],
+      ["the scratch folder", leaveScratch],
+    ];
+    const exitCode = await stopInTurn(parts, log).then(() => EXIT.ok, exitCodeOf);
     log.info("stopped");
-    process.exit(EXIT.ok);
+    process.exit(exitCode);
   })();
 });
