@@ -66,5 +66,5 @@ export const movedByOthers = (branch: string, { sha, author }: { sha: string; au
   class: "foreign_commit",
   reason:
     `the branch ${branch} on the remote stands at ${sha.slice(0, 12)} by ${author}, which is no commit of this task. ` +
-    "Take that commit off the branch (or merge it into the base branch), then retry",
+    "Take that commit off the branch (what is to stay of it belongs into the base branch), then retry",
 });

@@ -77,15 +77,21 @@ export const salvage = async (context: RunContext, run: ActiveRun, place: RunPla
   const { mirror } = place;
   const workspace = workspaceOf(context, run);
   await endLeftIn(context, workspace);
-  const collected = await mirror.resolve(runRef(earlier.id), { signal });
   const launching: Finalizing = { signal, onWait: (waiting) => run.waits(waiting) };
-  const work: Work = { place, workspace, author: earlier };
+  // Where the earlier run began: the branch may have been found further on since, by another run's push.
+  const began = { ...place, start: claim.task.head ?? place.start };
+  const work: Work = { place: began, workspace, author: earlier };
+  let collected = await mirror.resolve(runRef(earlier.id), { signal });
   if (earlier.isFinished && earlier.stage === claim.job.stage) {
-    if (collected !== null) return { kind: "collected", commit: collected };
-    const taken = await collect(context, run, work, launching);
-    if (taken.kind === "collected") return { kind: "collected", commit: taken.commit };
-    await keep(context, work, launching);
-    return { kind: "refused", reason: whyNotTaken(taken, place) };
+    if (collected === null) {
+      const taken = await collect(context, run, work, launching);
+      if (taken.kind !== "collected") {
+        await keep(context, work, launching);
+        return { kind: "refused", reason: whyNotTaken(taken, began) };
+      }
+      collected = taken.commit;
+    }
+    if (await mirror.isAncestor(place.start, collected, { signal })) return { kind: "collected", commit: collected };
   }
   const isKept = collected !== null || (await mirror.resolve(wipRef(earlier.id), { signal })) !== null;
   if (!isKept && !(await isHalfMade(workspace))) await keep(context, work, launching);

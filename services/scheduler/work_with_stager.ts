@@ -74,8 +74,8 @@ const findTested = async ({ storage }: RunContext, run: ActiveRun, place: RunPla
     const commit = await place.mirror.resolve(runRef(runId), { signal });
     if (commit === null) continue;
     const start = await place.mirror.resolve(`${commit}^`, { signal });
-    // Where it was published as well, the task stands at the artifact by now, if not in the row that was claimed.
-    const isCurrent = start === (claim.task.head ?? place.start) || commit === place.start;
+    // Where it was published as well, the task stands at the artifact by now.
+    const isCurrent = start === place.start || commit === place.start;
     return isCurrent && start !== null
       ? { place: { ...place, start }, commit, testedBy: { runId, commit: start } }
       : null;

@@ -4,8 +4,8 @@ import type { Storage } from "./storage.ts";
 
 export interface EarlierRun extends Pick<Run, "id" | "jobId" | "stage" | "agent" | "attempt" | "outcome"> {
   /**
-   * Its agent exited 0 of itself, and the run was cut short after that by something around it (a restart, a failing push, a
-   * hung or lost finalizer); nobody has judged its work since.
+   * Its agent exited 0 of itself, and the run was cut short after that by something around it (a restart, a failing push,
+   * somebody else's commit on the branch); nobody has judged its work since.
    */
   isFinished: boolean;
   /** The newest run since that went on with its work and was turned away by the gate: under its id the work is kept. */

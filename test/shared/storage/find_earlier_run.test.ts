@@ -11,6 +11,8 @@ type Ending = Partial<Pick<Run, "outcome" | "outcomeClass" | "pidStarted" | "exi
 const EXITED: Ending = { pidStarted: 5, exitCode: 0 };
 const UNREACHABLE: Ending = { outcome: "tool_error", outcomeClass: "stager_unreachable" };
 const RESTARTED: Ending = { outcome: "interrupted", outcomeClass: "restart" };
+const FOREIGN: Ending = { outcome: "failed", outcomeClass: "foreign_commit" };
+const MOVED: Ending = { outcome: "superseded", outcomeClass: "branch_moved" };
 
 /** A task with runs that ended so, the first with the id 1, and what stands between: another task's. */
 const withRuns = async (endings: readonly Ending[]): Promise<{ storage: Storage; taskId: number; jobId: number }> => {
@@ -60,6 +62,16 @@ test.each<[what: string, runs: Ending[], found: object | null]>([
     { id: 1, isFinished: true },
   ],
   [
+    "one that exited 0 and met somebody else's commit",
+    [{ ...EXITED, ...FOREIGN }],
+    { id: 1, isFinished: true, judgedBy: null },
+  ],
+  [
+    "one that exited 0, and whose next run met somebody else's commit, or another run's",
+    [{ ...EXITED, ...RESTARTED }, FOREIGN, MOVED],
+    { id: 1, isFinished: true, judgedBy: null },
+  ],
+  [
     "one that exited 0 upon a signal of ours",
     [{ ...EXITED, ...RESTARTED, signal: "SIGTERM" }],
     { id: 1, isFinished: false },
@@ -77,7 +89,7 @@ test.each<[what: string, runs: Ending[], found: object | null]>([
 });
 
 test("runs that may have been tested are those that were cut short since the last that was not", async () => {
-  const { storage, jobId } = await withRuns([RESTARTED, { outcome: "failed" }, RESTARTED, UNREACHABLE, RESTARTED]);
+  const { storage, jobId } = await withRuns([RESTARTED, { outcome: "failed" }, MOVED, UNREACHABLE, RESTARTED]);
   expect(await findTestedRuns(storage, jobId, 5)).toEqual([4, 3]);
   expect(await findTestedRuns(storage, jobId, 3)).toEqual([]);
   expect(await findTestedRuns(storage, jobId, 2)).toEqual([1]);
