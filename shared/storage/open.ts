@@ -1,5 +1,6 @@
 import { access } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
+import type { FencedOffError } from "./check_epoch.ts";
 import { Connection, fileOfUrl, isFileUrl } from "./connection.ts";
 import { countOnce } from "./count_once.ts";
 import { migrate, readKnownVersion } from "./migrate.ts";
@@ -17,6 +18,8 @@ export interface DatabaseOptions {
   clock: Clock;
   /** Default 30 s. */
   busyLimitMs?: number;
+  /** Called once, when a write or a look at the fence finds that another scheduler has taken over. It must not throw. */
+  onFencedOff: (error: FencedOffError) => void;
 }
 
 /**
@@ -42,7 +45,7 @@ export const openStorage = async (
     if ((await readKnownVersion(writer)) === 0) await migrate(writer, null);
     const { instanceId, epoch } = await take(writer);
     await migrate(writer, epoch);
-    const storage = new Storage(writer, reader, clock, epoch);
+    const storage = new Storage(writer, reader, clock, { epoch, onFencedOff: options.onFencedOff });
     await countOnce(storage);
     return { storage, instanceId };
   } catch (error) {

@@ -2,7 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { type Clock, isoTime } from "../clock.ts";
 import type { EventKind, JobStatus } from "../domain.ts";
 import type { EventDetail, TaskEvent } from "../schemas/rows.ts";
-import { checkEpoch } from "./check_epoch.ts";
+import { checkEpoch, FencedOffError } from "./check_epoch.ts";
 import type { BegunRun, Committed, EndedRun } from "./committed.ts";
 import { type Connection, type Row, type SqlTransaction, type SqlValue, StorageBusyError } from "./connection.ts";
 import { countOnce } from "./count_once.ts";
@@ -127,6 +127,8 @@ export class Storage {
   readonly #reader: Connection;
   readonly #clock: Clock;
   readonly #epoch: number;
+  readonly #onFencedOff: (error: FencedOffError) => void;
+  #isFencedOff = false;
   readonly #listeners = new Set<(committed: Committed) => void>();
   readonly tally = new Tally();
   #waiting: WaitingWrite[] = [];
@@ -136,12 +138,21 @@ export class Storage {
   /** What is to be told of the last commit, if it was made: its answer was lost, or the disk failed beneath it. */
   #inDoubt: readonly Tx[] = [];
 
-  /** @param epoch what `takeLease` answered. */
-  constructor(writer: Connection, reader: Connection, clock: Clock, epoch: number) {
+  /**
+   * @param tenure `epoch`: what `takeLease` answered; `onFencedOff`: called once, when a newer one is found for the first time,
+   * whoever's write or push finds it. It must not throw.
+   */
+  constructor(
+    writer: Connection,
+    reader: Connection,
+    clock: Clock,
+    tenure: { epoch: number; onFencedOff: (error: FencedOffError) => void },
+  ) {
     this.#writer = writer;
     this.#reader = reader;
     this.#clock = clock;
-    this.#epoch = epoch;
+    this.#epoch = tenure.epoch;
+    this.#onFencedOff = tenure.onFencedOff;
   }
 
   get epoch(): number {
@@ -272,9 +283,22 @@ export class Storage {
   /** A write transaction under the fence. */
   #transaction<T>(work: (sql: SqlTransaction) => Promise<T>): Promise<T> {
     return this.#writer.transaction(async (sql) => {
-      await checkEpoch(sql, this.#epoch);
+      await this.#checkEpoch(sql);
       return work(sql);
     });
+  }
+
+  /** Here alone a process finds out that it is the scheduler no longer: nobody who asks has to pass that on. */
+  async #checkEpoch(source: Pick<Connection, "query">): Promise<void> {
+    try {
+      await checkEpoch(source, this.#epoch);
+    } catch (error) {
+      if (error instanceof FencedOffError && !this.#isFencedOff) {
+        this.#isFencedOff = true;
+        this.#onFencedOff(error);
+      }
+      throw error;
+    }
   }
 
   #announce(tx: Tx): void {
@@ -289,7 +313,7 @@ export class Storage {
 
   /** @throws {FencedOffError} where another scheduler has taken over. Asked just before a push or a ref update. */
   checkFence(): Promise<void> {
-    return checkEpoch(this, this.#epoch);
+    return this.#checkEpoch(this);
   }
 
   query<T extends object = Row>(sql: string, args: SqlValue[] = []): Promise<T[]> {

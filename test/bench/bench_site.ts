@@ -44,7 +44,8 @@ export const openBenchSite = async (folder: string): Promise<BenchSite> => {
   const config = await benchConfig(folder);
   const clock = systemClock;
   const holder = { host: "bench", pid: process.pid, since: isoTime(clock.now()) };
-  const database = { url: config.dbUrl, authToken: null, synchronous: config.dbSynchronous, clock };
+  const { dbUrl: url, dbSynchronous: synchronous } = config;
+  const database = { url, authToken: null, synchronous, clock, onFencedOff: () => undefined };
   const { storage, instanceId } = await openStorage(database, (writer) =>
     takeLease(writer, holder, isoTime(clock.now() + config.leaseTtlMs)),
   );

@@ -121,17 +121,18 @@ export const zombie = (model: Model, { at, deed }: Of<"zombie">): Act | null =>
         perform: async (world) => tryInVain(pick(world.zombies, at)!, deed),
       };
 
-/** A fenced-off writer is told so, and changes nothing. */
+/** A fenced-off writer is told so, its process once, and changes nothing. */
 const tryInVain = async (old: SchedulerInHand, deed: ZombieDeed): Promise<void> => {
   const before = await readWhole(old.storage);
-  const told = old.fencedOff.length;
   const answer = await DEEDS[deed](old).then(
     (value) => ({ kind: "answered", value }),
     (error: unknown) => (error instanceof FencedOffError ? { kind: "fenced off" } : { kind: "failed", error }),
   );
   const after = await readWhole(old.storage);
   if (before !== after) throw new Error(`a fenced-off scheduler has changed the database by ${deed}`);
-  const wasTold = answer.kind === "fenced off" || old.fencedOff.length > told;
+  const wasTold = answer.kind === "fenced off";
+  if (wasTold && old.fencedOff.length !== 1)
+    throw new Error(`a fenced-off scheduler's process was told so ${old.fencedOff.length} times instead of once`);
   // A sweep or a requeueing that finds nothing to write need not ask; nor is there always a run to speak of.
   const isIdle = answer.kind === "answered" && IDLE.includes(deed);
   if (!wasTold && !isIdle)

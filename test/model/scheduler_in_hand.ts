@@ -60,12 +60,14 @@ export class SchedulerInHand {
   readonly context: RunContext;
   readonly reaper: Reaper;
   readonly monitors = new Map<number, MonitorInHand>();
-  readonly fencedOff: Error[] = [];
+  /** What the storage has told of the loss of its epoch. */
+  readonly fencedOff: readonly Error[];
   readonly #points = new TrappedPoints();
   readonly #rules: ClaimRules;
 
-  private constructor(storage: Storage, instanceId: string, clock: FakeClock) {
+  private constructor(storage: Storage, instanceId: string, clock: FakeClock, fencedOff: readonly Error[]) {
     this.storage = storage;
+    this.fencedOff = fencedOff;
     const reached: Omit<RunContext, "git" | "mirrors" | "runLogs"> = {
       ...{ config: CONFIG, storage, tenure: kernelTenure, instanceId, clock, log, points: this.#points },
       activeRuns: new ActiveRuns(),
@@ -74,7 +76,7 @@ export class SchedulerInHand {
       reaperCounters: createReaperCounters(),
       stagingCounters: createStagingCounters(),
       random: () => RANDOM,
-      onFencedOff: (error) => this.fencedOff.push(error),
+      onFencedOff: () => undefined,
     };
     const runLogs = { open: async () => undefined, close: async () => undefined, get: () => undefined };
     this.context = { ...reached, runLogs } as unknown as RunContext;
@@ -99,12 +101,14 @@ export class SchedulerInHand {
     clock: FakeClock,
     listener: (committed: Committed) => void = () => undefined,
   ): Promise<SchedulerInHand> {
+    const fencedOff: Error[] = [];
+    const onFencedOff = (error: Error) => void fencedOff.push(error);
     const { storage, instanceId } = await openStorage(
-      { url: `file:${path}`, authToken: null, synchronous: "NORMAL", clock },
+      { url: `file:${path}`, authToken: null, synchronous: "NORMAL", clock, onFencedOff },
       (writer) => takeLease(writer, HOLDER, isoTime(clock.now() + 15_000)),
     );
     storage.onCommitted(listener);
-    return new SchedulerInHand(storage, instanceId, clock);
+    return new SchedulerInHand(storage, instanceId, clock, fencedOff);
   }
 
   /** The rest of a start, up to where it may claim. @throws {DeadError} at the trap. */
