@@ -3,6 +3,7 @@ import { DONE_STAGE } from "@orchestrator/shared/domain.ts";
 import { MAX_ARTIFACT_BYTES } from "@orchestrator/shared/frontmatter.ts";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
 import { findStage, nextStageName } from "@orchestrator/shared/pipeline.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { holdsLease } from "@orchestrator/shared/storage/holds_lease.ts";
 import { recordExited } from "@orchestrator/shared/storage/record_run_progress.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
@@ -93,14 +94,14 @@ export const finalizeAgentRun = async (
 };
 
 /**
- * Keeps what a run without success left. Where that fails, the run's ending stands all the same: what it left is still in its
- * workspace, and is kept before that is used again.
+ * Keeps what a run without success left. Where that fails, whatever the reason, the run's ending stands all the same: what it
+ * left is still in its workspace, and is kept before that is used again.
  */
 const keepIfPossible = async (context: RunContext, work: Work, finalizing: Finalizing): Promise<void> => {
   try {
     await keep(context, work, finalizing);
   } catch (error) {
-    if (!(error instanceof ToolError)) throw error;
+    if (error instanceof FencedOffError || finalizing.signal.aborted) throw error;
     context.log.error(
       { err: error, runId: work.author.id },
       "what a run left could not be kept yet; it is in its workspace",

@@ -1,14 +1,17 @@
 import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { findStage, type Stage } from "@orchestrator/shared/pipeline.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
-import { isPassing } from "@orchestrator/shared/storage/is_passing.ts";
+import { findRun } from "@orchestrator/shared/storage/read_jobs.ts";
 import { readTask } from "@orchestrator/shared/storage/read_task.ts";
+import { mayRunAgain } from "@orchestrator/shared/storage/record_run_progress.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { type Finalizing, finalizeAgentRun, finalizeCommit } from "./finalizer.ts";
 import { removeWorkspace } from "./git/workspace.ts";
 import { launch, recordAgentStart } from "./launcher.ts";
+import { recordNotedExit } from "./noted_exits.ts";
 import { holdOf, type RunContext } from "./run_context.ts";
+import { faultOf, INTERNAL } from "./run_fault.ts";
 import type { RunLog } from "./run_log.ts";
 import { type Ended, endingOf, type RunResult } from "./run_result.ts";
 import { type Settlement, settleRun } from "./settle.ts";
@@ -26,8 +29,8 @@ export type Work = (
 ) => Promise<RunResult>;
 
 /**
- * Works one claimed job from its launch to its settle. Never rejects: what goes wrong becomes the run's outcome, and what
- * nobody foresaw is logged and left to the reaper, which sees neither mark nor monitor any more.
+ * Works one claimed job from its launch to its settle. Never rejects: what goes wrong becomes the run's outcome, whether
+ * somebody foresaw it or not. Only what cannot be settled is left to the reaper, which sees neither mark nor monitor any more.
  * @param work what is done between the two.
  */
 export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work = workOnStage): Promise<void> => {
@@ -36,7 +39,7 @@ export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work
   try {
     await points.reach("claim.after", jobId);
     const finalizing = new FinalizerMark(context, run);
-    const result = await resultOf(run, async () => {
+    const result = await resultOf(context, run, finalizing, async () => {
       const file = { path: run.claim.run.logPath!, maxBytes: context.config.logMaxBytes };
       const runLog = await context.runLogs.open(runId, file);
       return work(context, run, runLog, () => finalizing.begin());
@@ -45,11 +48,7 @@ export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work
     await points.reach("clear.before", jobId);
   } catch (error) {
     if (error instanceof FencedOffError) context.onFencedOff(error);
-    else
-      log.error(
-        { err: error, jobId, runId },
-        "a run ended in an error that is no outcome; the reaper will take the job",
-      );
+    else log.error({ err: error, jobId, runId }, "a run could not be settled; the reaper will take the job");
   } finally {
     liveness.clear(jobId, runId);
     run.over();
@@ -70,6 +69,13 @@ class FinalizerMark {
   constructor(context: RunContext, run: ActiveRun) {
     this.#context = context;
     this.#run = run;
+  }
+
+  /** Set where the reaper has ended the finalizer: it has settled the run in its place. */
+  get expired(): { class: string; reason: string } | null {
+    if (!this.#begun?.signal.aborted) return null;
+    const { message } = this.#begun.signal.reason as Error;
+    return { class: "finalizer_expired", reason: message };
   }
 
   begin(): Finalizing {
@@ -134,29 +140,43 @@ const workWithAgent = async (
   return finalizeAgentRun(context, run, { place, workspace, agent, exit }, beginFinalizing());
 };
 
-/** Turns what a run was ended by, and what failed around it, into a result. Anything else is a fault of this program. */
-const resultOf = async (run: ActiveRun, work: () => Promise<RunResult>): Promise<RunResult> => {
+/** Turns what a run was ended by, and what failed around it, into a result. Only the loss of the fence is none. */
+const resultOf = async (
+  context: RunContext,
+  run: ActiveRun,
+  mark: FinalizerMark,
+  work: () => Promise<RunResult>,
+): Promise<RunResult> => {
   try {
     return await work();
   } catch (error) {
-    if (run.phase !== "finalizing" && run.endReason !== null) return ended(run.endReason);
-    if (error instanceof ToolError) return ended({ outcome: "tool_error", class: error.code, reason: error.message });
-    if (error instanceof Error && isPassing(error)) {
-      return ended({ outcome: "tool_error", class: "database", reason: error.message });
-    }
-    throw error;
+    if (error instanceof FencedOffError) throw error;
+    if (run.phase !== "finalizing" && run.endReason !== null) return ended(run.endReason, false);
+    const fault = mark.expired ?? faultOf(error);
+    if (fault.class === INTERNAL)
+      context.log.error({ err: error, ...holdOf(run) }, "a run met an error that nobody foresaw");
+    return ended({ outcome: "tool_error", ...fault }, await mayAgentRunAgain(context, run, mark.begin()));
   }
 };
 
-/**
- * What fails outside an agent's own ending fails before the agent was started, or after it exited 0: the next attempt goes on
- * with its work instead of running it again.
- */
-const ended = (ending: Pick<Ended, "outcome" | "class" | "reason">): Ended => ({
+const ended = (ending: Pick<Ended, "outcome" | "class" | "reason">, runsAgentAgain: boolean): Ended => ({
   kind: "ended",
   ...ending,
-  runsAgentAgain: false,
+  runsAgentAgain,
 });
+
+/**
+ * What fails outside an agent's own ending fails before the agent was started, or after it exited 0: the next attempt goes on
+ * with its work instead of running it again. That holds only where the exit stands on record, by which the next attempt goes.
+ */
+const mayAgentRunAgain = async (context: RunContext, run: ActiveRun, finalizing: Finalizing): Promise<boolean> => {
+  if (run.worker?.kind !== "process") return false;
+  const asRecorded = async (): Promise<boolean> => {
+    const row = await findRun(context.storage, run.claim.run.id);
+    return row === null || mayRunAgain(await recordNotedExit(context, { ...row, ...holdOf(run) }));
+  };
+  return writeSurely(asRecorded, { what: "exited", log: context.log, ...finalizing });
+};
 
 const settle = async (
   context: RunContext,

@@ -17,7 +17,10 @@ export const makeDue = (scheduler: Scheduler): Promise<void> =>
     tx.jobMoved("queued", "queued");
   });
 
-/** Points at which work breaks off, once each, in a way that nobody foresaw: its job is left to the reaper. */
+/**
+ * Points at which work breaks off, once each, in a way that nobody foresaw: a tool error, or, where it is the settle that
+ * breaks off, a job that is left to the reaper.
+ */
 export class BreakingPoints implements Points {
   readonly broken: string[] = [];
   readonly #names: string[];
@@ -37,7 +40,7 @@ export class BreakingPoints implements Points {
   }
 }
 
-/** Waits until nobody works on anything any more, and has the reaper take back what was left. The grace must be 0. */
+/** Waits until nobody works on anything any more, and has the reaper take back what is left. The grace must be 0. */
 export const reap = async ({ reaper, context }: Scheduler): Promise<void> => {
   await context.activeRuns.whenIdle();
   await reaper.sweep();

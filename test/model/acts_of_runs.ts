@@ -251,7 +251,11 @@ export const die = (model: Model, { at }: Of<"die">): Act | null => {
   if (!monitor) return null;
   return {
     on: nameOf(model, monitor),
-    predict: () => model.process.gone(monitor),
+    predict: () => {
+      // It dies in its settle, which is written under a mark.
+      model.process.beginFinalizing(monitor);
+      model.process.gone(monitor);
+    },
     perform: async (world) => handOf(world, monitor).die(),
   };
 };

@@ -125,7 +125,7 @@ export class MonitorInHand {
     await this.ended;
   }
 
-  /** The monitor meets an error that nobody foresaw, wherever it is. */
+  /** The monitor meets errors that nobody foresaw, wherever it is, and in its settle. */
   async die(): Promise<void> {
     const error = new Error("an error that nobody foresaw");
     this.#gate.reject(error);

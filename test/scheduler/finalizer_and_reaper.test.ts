@@ -61,7 +61,7 @@ test("with the marks switched off the same job is reaped: the mark is what prote
   await scheduler.stop();
 });
 
-test("a finalizer that throws clears its mark; the job is reaped, and goes on without running its agent again", async () => {
+test("a monitor that dies before it has settled clears its mark; the job is reaped, and goes on without running its agent again", async () => {
   const site = await makeSite({ reaperGraceMs: 0 });
   await site.hook("analysis", `echo "$ORCH_RUN_ID" >>${join(site.folder, "agent-runs")}\n`);
   const points = new HeldPoints();
@@ -69,7 +69,7 @@ test("a finalizer that throws clears its mark; the job is reaped, and goes on wi
   const scheduler = await startTestScheduler(site, {
     points: {
       reach: async (name) => {
-        if (name === "gate.read" && !thrown) {
+        if (name === "settle.before" && !thrown) {
           thrown = true;
           throw new Error("a fault that nobody foresaw");
         }

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { chmod, lstat, open, opendir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import { fileSystemError } from "./file_system_error.ts";
 
 /** Looking at and removing files that an agent may have arranged: no link is ever followed. */
 
@@ -100,12 +100,14 @@ const makeRemovable = async (path: string): Promise<void> => {
   }
 };
 
-/** Runs `work`; a full disk that it meets outside of git becomes the same `ToolError` that git's own would. */
+/**
+ * Runs `work`; an error of the operating system that it meets outside of git becomes a `ToolError`: `no_space`, as git's own
+ * would be, or `file_system`.
+ */
 export const withDiskErrors = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
   try {
     return await work();
   } catch (error) {
-    if (errorCode(error) !== "ENOSPC" && errorCode(error) !== "EDQUOT") throw error;
-    throw new ToolError("no_space", `${what}: the disk is full: ${(error as Error).message}`, { cause: error });
+    throw fileSystemError(error, what) ?? error;
   }
 };

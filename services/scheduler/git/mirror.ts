@@ -114,11 +114,12 @@ const createMirror = (git: Git, name: string, repo: RepoConfig, gitDir: string):
         return result;
       }, waiting),
 
-    clearStaleLocks: async () => {
-      const removed = await removeStaleFiles(gitDir);
-      suspect = false;
-      return removed;
-    },
+    clearStaleLocks: () =>
+      withDiskErrors(`removing what a killed git left in ${name}`, async () => {
+        const removed = await removeStaleFiles(gitDir);
+        suspect = false;
+        return removed;
+      }),
 
     fetch: ({ signal } = {}) =>
       withDiskErrors(`fetching ${name}`, async () => {

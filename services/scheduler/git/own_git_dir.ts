@@ -42,12 +42,21 @@ export const withOwnGitDir = async <T>(
   workspace: string,
   work: (own: OwnGitDir) => Promise<T>,
 ): Promise<T> => {
-  await mkdir(join(mirror.gitDir, SCRATCH), { recursive: true });
+  await makeScratch(join(mirror.gitDir, SCRATCH));
   const scratch = await mkdtemp(join(mirror.gitDir, SCRATCH, "work-"));
   try {
     return await work(await openOwnGitDir(mirror, workspace, scratch));
   } finally {
     await removeTree(scratch);
+  }
+};
+
+/** Not `recursive`: with that the runtime calls a read-only file system a missing folder. */
+const makeScratch = async (path: string): Promise<void> => {
+  try {
+    await mkdir(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 };
 

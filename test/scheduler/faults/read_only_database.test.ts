@@ -1,9 +1,7 @@
-import { execFile } from "node:child_process";
 import { rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
 import { isPassing } from "@orchestrator/shared/storage/is_passing.ts";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { HeldPoints } from "../../helpers/held_points.ts";
 import { insertTaskWithJob } from "../../helpers/insert.ts";
 import { onlyStages } from "../../helpers/on_the_way.ts";
@@ -12,24 +10,11 @@ import { openTestStorage } from "../../helpers/storage.ts";
 import { countAgents } from "./count_agents.ts";
 import { keepLog } from "./kept_log.ts";
 import { lockDatabase } from "./lock_database.ts";
+import { makeReadOnly } from "./read_only_folder.ts";
 import { rowsSeenByOthers } from "./rows_seen_by_others.ts";
 import { mountSmallDisk } from "./small_disk.ts";
 
-const run = promisify(execFile);
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
-
-/** Lays a read-only view of a folder over it: what is opened from now on cannot be written. @returns what takes it away. */
-const makeReadOnly = async (folder: string): Promise<() => Promise<void>> => {
-  await run("mount", ["--bind", folder, folder]);
-  await run("mount", ["-o", "remount,bind,ro", folder]);
-  let isThere = true;
-  const end = async () => {
-    if (isThere) await run("umount", ["--lazy", folder]);
-    isThere = false;
-  };
-  onTestFinished(end);
-  return end;
-};
 
 test("a database that has become read-only refuses what is new, keeps a settle waiting, and goes on when it can be written", async () => {
   const site = await makeSite();

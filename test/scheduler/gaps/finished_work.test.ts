@@ -73,7 +73,7 @@ test("work that was cut short, taken up again and turned away by the gate is not
   const { task, runs } = await taskWhen(scheduler, "ORCH-1", isOver);
   expect(task.status).toBe("done");
   expect(runs.map((run) => [run.outcome, run.outcomeClass, run.pid === null])).toEqual([
-    ["failed", "lost", false],
+    ["tool_error", "internal", false],
     ["failed", null, true],
     ["succeeded", null, false],
   ]);
@@ -103,7 +103,7 @@ describe("the base branch moves between the exit of a first run and its being ta
     const { task, runs } = await taskWhen(scheduler, "ORCH-1", isOver);
     expect(task.blockedReason).toBeNull();
     expect(runs.map((run) => [run.outcome, run.outcomeClass, run.pid === null])).toEqual([
-      push ? ["tool_error", "git_push", false] : ["failed", "lost", false],
+      ["tool_error", push ? "git_push" : "internal", false],
       ["succeeded", null, true],
     ]);
     expect(await agents()).toBe(1);
