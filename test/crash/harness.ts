@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { killLeftovers } from "../demo/leftovers.ts";
 import { readSnapshot, type Snapshot } from "./database.ts";
+import { checkDisk } from "./disk.ts";
 import { Feed } from "./feed.ts";
 import type { CrashReport } from "./figures.ts";
 import { Findings } from "./findings.ts";
@@ -252,6 +253,7 @@ class Harness {
       ...(await checkHistory(this.#site, seen)),
       ...(await checkKept(this.#site, seen, await readJournal(this.#site))),
       ...leftovers(this.#site),
+      ...(await checkDisk(this.#site, seen)),
     ]);
     if (seen.epoch > this.#starts || seen.epoch < this.findings.recoveries)
       this.findings.violated([`the epoch is ${seen.epoch} after ${this.#starts} starts`]);

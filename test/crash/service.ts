@@ -38,7 +38,7 @@ export const startService = (site: CrashSite, name: ServiceName, fault: string |
   const startedAtMs = Date.now();
   const child = spawn(program, args, {
     cwd: projectRoot,
-    env: { ...site.env, ...(fault !== null && { ORCH_FAULT_POINT: fault }) },
+    env: { ...site.env, TMPDIR: site.tempDirs[name], ...(fault !== null && { ORCH_FAULT_POINT: fault }) },
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -6,6 +6,7 @@ import { stringify } from "yaml";
 import { freePorts } from "../demo/ports.ts";
 import { git } from "../helpers/git.ts";
 import { setPreReceive } from "../helpers/remote_repository.ts";
+import type { ServiceName } from "./service.ts";
 
 const AGENT = fileURLToPath(new URL("agent.sh", import.meta.url));
 
@@ -34,14 +35,17 @@ export type Repo = keyof typeof REPOS;
 /** A folder with all that the services and their surroundings are made of. */
 export interface CrashSite {
   folder: string;
+  dataDir: string;
   dbUrl: string;
   /** What the agents note. */
   journal: string;
   schedulerUrl: string;
   remote(repo: string): string;
   mirror(repo: string): string;
-  /** The environment of both services. */
+  /** The environment of both services, but for `TMPDIR`. */
   env: Record<string, string>;
+  /** The `TMPDIR` of each service, in which nobody else puts anything. */
+  tempDirs: Record<ServiceName, string>;
 }
 
 const makeRemote = async (folder: string, name: string): Promise<void> => {
@@ -63,7 +67,8 @@ const makeRemote = async (folder: string, name: string): Promise<void> => {
 export const makeCrashSite = async (): Promise<CrashSite> => {
   const folder = await realpath(await mkdtemp(join(tmpdir(), "orchestrator-crash-")));
   const dataDir = join(folder, "data");
-  await mkdir(join(folder, "tmp"));
+  const tempOf = (whose: string): string => join(folder, `tmp-${whose}`);
+  for (const whose of ["scheduler", "stager", "agents"]) await mkdir(tempOf(whose));
   for (const name of Object.keys(REPOS)) await makeRemote(folder, name);
   const [port = 0, stagerPort = 0] = await freePorts(2);
   const repos = Object.entries(REPOS).map(([name, merge]) => [name, { url: `${name}.git`, merge }]);
@@ -72,11 +77,12 @@ export const makeCrashSite = async (): Promise<CrashSite> => {
     configPath,
     stringify({
       repos: Object.fromEntries(repos),
-      agents: { default: { command: ["/bin/sh", AGENT], env: { CRASH_FOLDER: folder } } },
+      agents: { default: { command: ["/bin/sh", AGENT], env: { CRASH_FOLDER: folder, TMPDIR: tempOf("agents") } } },
     }),
   );
   return {
     folder,
+    dataDir,
     dbUrl: `file:${join(dataDir, "orchestrator.db")}`,
     journal: join(folder, "journal"),
     schedulerUrl: `http://127.0.0.1:${port}`,
@@ -85,7 +91,6 @@ export const makeCrashSite = async (): Promise<CrashSite> => {
     env: {
       PATH: process.env.PATH ?? "/usr/local/bin:/usr/bin:/bin",
       HOME: folder,
-      TMPDIR: join(folder, "tmp"),
       ORCH_DATA_DIR: dataDir,
       ORCH_CONFIG: configPath,
       ORCH_PORT: String(port),
@@ -94,5 +99,6 @@ export const makeCrashSite = async (): Promise<CrashSite> => {
       ORCH_STAGING_DEFER_DELAY_MS: "200",
       ORCH_STAGING_MAX_DEFERS: "1000",
     },
+    tempDirs: { scheduler: tempOf("scheduler"), stager: tempOf("stager") },
   };
 };
