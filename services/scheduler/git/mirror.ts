@@ -48,7 +48,6 @@ export interface Mirror {
 export interface Mirrors {
   /** Throws for a name that the configuration does not have: what a request may name has been checked at the door. */
   get(name: string): Mirror;
-  all(): Mirror[];
 }
 
 /** Fetching a large repository for the first time takes its time; the launch has a timeout of its own above this. */
@@ -78,7 +77,6 @@ export const createMirrors = (options: { git: Git; reposDir: string; repos: Conf
       }
       return mirror;
     },
-    all: () => [...mirrors.values()],
   };
 };
 
