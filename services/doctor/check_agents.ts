@@ -49,10 +49,11 @@ const askProgram = async (context: CheckContext, agent: AgentConfig): Promise<Ju
   const [program] = agent.command;
   try {
     const file = await findCommand(program, tmpdir(), env.PATH);
-    const answer = await inTempFolder(async (cwd) => {
+    const answer = await inTempFolder(tmpdir(), async (cwd) => {
       const limits = { timeoutMs: timeoutsMs.version, graceMs: VERSION_GRACE_MS, clock, signal };
       // Whether it can be started is no matter of the temporary folder, whose failures are told as such.
-      return runBounded({ argv: [program, "--version"], cwd, env, ...limits }).catch((error: unknown) => ({ error }));
+      const argv: [string, string] = [program, "--version"];
+      return runBounded({ argv, cwd, env, tempFolder: cwd, ...limits }).catch((error: unknown) => ({ error }));
     });
     if ("error" in answer) throw answer.error;
     return judgeVersion(file, answer, timeoutsMs.version);

@@ -11,7 +11,7 @@ const GIB = 1024 ** 3;
 /** A few clones and builds need so much. */
 const LITTLE_BYTES = 2 * GIB;
 const LITTLE_INODES = 10_000;
-/** Prompts and indexes: a temporary directory on a disk of its own, as in a container, need not be large. */
+/** For what agents need for a moment: a temporary directory on a disk of its own, as in a container, need not be large. */
 const LITTLE_TEMPORARY_BYTES = 64 * 1024 ** 2;
 
 export interface DiskView {

@@ -17,7 +17,7 @@ export const checkFolders: Check = async ({ config }) => {
   for (const [setting, folder] of foldersToCheck(config)) {
     if (seen.has(folder)) continue;
     seen.add(folder);
-    findings.push(await checkFolder(setting, folder));
+    findings.push(await checkFolder(setting, folder, { takesPipes: folder === config.dataDir }));
   }
   return findings;
 };
@@ -30,7 +30,11 @@ export const foldersToCheck = (config: Config): [setting: string, folder: string
     : []),
 ];
 
-const checkFolder = async (setting: string, folder: string): Promise<Finding> => {
+const checkFolder = async (
+  setting: string,
+  folder: string,
+  { takesPipes }: { takesPipes: boolean },
+): Promise<Finding> => {
   try {
     const nearest = await nearestFolder(folder);
     if (nearest !== folder) {
@@ -40,7 +44,7 @@ const checkFolder = async (setting: string, folder: string): Promise<Finding> =>
     await probe(folder);
     return (
       (await ownedByAnother(setting, folder)) ??
-      (await checkTemporary(folder)) ??
+      (takesPipes ? await checkPipes(setting, folder) : null) ??
       ok(setting, `${folder} can be written`)
     );
   } catch (error) {
@@ -61,13 +65,12 @@ const ownedByAnother = async (setting: string, folder: string): Promise<Finding 
 };
 
 /** The output of agents goes through named pipes there. */
-const checkTemporary = async (folder: string): Promise<Finding | null> => {
-  if (folder !== tmpdir()) return null;
+const checkPipes = async (setting: string, folder: string): Promise<Finding | null> => {
   try {
-    (await openChildOutput()).abandon();
+    (await openChildOutput(folder)).abandon();
     return null;
   } catch (error) {
-    if (error instanceof ToolError) return fail("TMPDIR", error.message, null);
+    if (error instanceof ToolError) return fail(setting, error.message, null);
     throw error;
   }
 };

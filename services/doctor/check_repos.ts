@@ -1,4 +1,5 @@
 import { access } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommittedFile } from "@orchestrator/shared/artifact.ts";
 import type { Config, RepoConfig } from "@orchestrator/shared/config/config.ts";
@@ -97,7 +98,7 @@ const readPlanFile = async (
     const has = await git.run(["cat-file", "-e", `${tip}^{commit}`], { gitDir: mirror, signal });
     if (has.code === 0) return read(mirror);
   }
-  return inTempFolder(async (gitDir) => {
+  return inTempFolder(tmpdir(), async (gitDir) => {
     await git.ok(["init", "--quiet", "--bare", "--template=", gitDir], { gitDir, cwd: "/", signal });
     const args = ["fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--", repo.url];
     const options = { gitDir, signal, network: true, timeoutMs: timeoutsMs.fetch, errorCode: "git_fetch" };

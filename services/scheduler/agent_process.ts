@@ -1,18 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
-import { stat, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { closeSync } from "node:fs";
+import { stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { clearTimeout, setTimeout } from "node:timers";
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import { openChildOutput } from "@orchestrator/shared/process/child_output.ts";
 import { type EndResult, endProcesses, type Marks } from "@orchestrator/shared/process/end_processes.ts";
-import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { underKeeper, untilAgentRuns } from "./agent_keeper.ts";
 import { findCommand, takesPromptAsArgument, withPrompt } from "./command.ts";
 import { refuseExitNote } from "./exit_notes.ts";
+import { openNameless } from "./nameless_file.ts";
 import type { RunLog } from "./run_log.ts";
 import { spawnError } from "./spawn_error.ts";
 
@@ -40,6 +39,8 @@ export interface AgentOptions {
   env: Readonly<Record<string, string>>;
   /** Absolute path of the file that is there once the agent has exited 0, whoever still lives to see it (`exit_notes.ts`). */
   exitNote: string;
+  /** Where its prompt and its output have a name for a moment. */
+  tempFolder: string;
   /** Takes both outputs. Where it falls behind, the agent waits when it writes. */
   log: RunLog;
   clock: Clock;
@@ -71,13 +72,13 @@ export interface AgentProcess {
  * `temporary_folder` or `spawn_failed`; nothing is running then.
  */
 export const startAgent = async (options: AgentOptions): Promise<AgentProcess> => {
-  const { argv, cwd, env, prompt } = options;
+  const { argv, cwd, env, prompt, tempFolder } = options;
   const [command = "", ...args] = argv;
   await checkFolder(cwd);
   const file = await findCommand(command, cwd, env.PATH);
   const filled = withPrompt(args, prompt);
   try {
-    const stdin = takesPromptAsArgument(args) ? null : await openPrompt(prompt);
+    const stdin = takesPromptAsArgument(args) ? null : await openNameless(tempFolder, prompt);
     try {
       return await spawnAgent(file, filled, stdin, options);
     } finally {
@@ -95,9 +96,9 @@ const spawnAgent = async (
   stdin: number | null,
   options: AgentOptions,
 ): Promise<RunningAgent> => {
-  const { cwd, env, exitNote } = options;
+  const { cwd, env, exitNote, tempFolder } = options;
   const keeper = underKeeper(exitNote, file, args);
-  const output = await openChildOutput();
+  const output = await openChildOutput(tempFolder);
   let child: ChildProcess;
   try {
     options.signal?.throwIfAborted();
@@ -131,17 +132,6 @@ const checkFolder = async (cwd: string): Promise<void> => {
       `the workspace ${cwd} is not a directory: it is made again for the next attempt`,
     );
 };
-
-/**
- * The prompt as a file that is open for reading and has no name any more. Unlike a pipe it needs nobody to feed it, has no
- * limit, and does not care whether the agent reads it.
- */
-const openPrompt = (prompt: string): Promise<number> =>
-  inTempFolder(async (folder) => {
-    const path = join(folder, "prompt");
-    await writeFile(path, prompt, { mode: 0o600 });
-    return openSync(path, "r");
-  });
 
 class RunningAgent implements AgentProcess {
   readonly pid: number;

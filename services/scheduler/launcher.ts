@@ -19,6 +19,7 @@ import type { RunLog } from "./run_log.ts";
 import { findPlace, type RunPlace } from "./run_place.ts";
 import { failedAttempt, type RunResult } from "./run_result.ts";
 import { salvage } from "./run_work.ts";
+import { tempFolderOf } from "./temp_folder.ts";
 import { writeSurely } from "./write_surely.ts";
 
 export type Launched =
@@ -71,6 +72,7 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
       argv: agent.command,
       prompt,
       cwd: workspace,
+      tempFolder: tempFolderOf(config.dataDir),
       exitNote,
       env: childEnvironment(config.parentEnv, {
         ...agent.env,

@@ -14,6 +14,7 @@ import { createCommandDelivery } from "./notify_command.ts";
 import { createUrlDelivery } from "./notify_url.ts";
 import type { RunContext } from "./run_context.ts";
 import { StagerOutage } from "./stager_outage.ts";
+import { tempFolderOf } from "./temp_folder.ts";
 
 export type Delivery = { tries: number } & ({ kind: "delivered" } | { kind: "failed"; reason: string });
 
@@ -157,6 +158,9 @@ export const createNotifier = (
   const deliver =
     target.kind === "url"
       ? createUrlDelivery({ ...target, clock, random })
-      : createCommandDelivery({ ...target, cwd: dirname(config.configPath), parentEnv, instanceId, clock });
+      : createCommandDelivery({
+          ...{ ...target, cwd: dirname(config.configPath), parentEnv, instanceId, clock },
+          tempFolder: tempFolderOf(config.dataDir),
+        });
   return new EventNotifier({ ...context, on: notify.on, deliver, secrets: secretsOf(config) });
 };

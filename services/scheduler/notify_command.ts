@@ -9,6 +9,8 @@ export interface CommandTarget {
   /** Where it runs: the folder of the configuration file, to which its relative paths are relative. */
   cwd: string;
   parentEnv: Readonly<Record<string, string>>;
+  /** Where its input and its output have a name for a moment. */
+  tempFolder: string;
   /** Carried by the process, so that what a killed scheduler left can be found and ended. */
   instanceId: string;
   clock: Clock;
@@ -25,12 +27,13 @@ const MAX_OUTPUT_CHARS = 500;
  * process group is ended with it. It is not run again where it fails: it may have done half of what it does.
  */
 export const createCommandDelivery = (target: CommandTarget): Deliver => {
-  const { command, cwd, parentEnv, instanceId, clock, timeoutMs = 30_000, graceMs = 2_000 } = target;
+  const { command, cwd, parentEnv, tempFolder, instanceId, clock, timeoutMs = 30_000, graceMs = 2_000 } = target;
   const env = childEnvironment(parentEnv, { ORCH_INSTANCE_ID: instanceId });
   return async function deliverToCommand(notification, signal) {
     const input = `${JSON.stringify(notification)}\n`;
     try {
-      const result = await runBounded({ argv: command, cwd, env, input, timeoutMs, graceMs, clock, signal });
+      const limits = { timeoutMs, graceMs, clock, signal };
+      const result = await runBounded({ argv: command, cwd, env, input, tempFolder, ...limits });
       const reason = whyFailed(result, timeoutMs);
       signal.throwIfAborted();
       return reason === null ? { kind: "delivered", tries: 1 } : { kind: "failed", tries: 1, reason };

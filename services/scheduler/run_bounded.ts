@@ -1,15 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { closeSync } from "node:fs";
 import type { Readable } from "node:stream";
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import { openChildOutput } from "@orchestrator/shared/process/child_output.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
-import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { Tail } from "@orchestrator/shared/tail.ts";
 import { findCommand } from "./command.ts";
+import { openNameless } from "./nameless_file.ts";
 import { spawnError } from "./spawn_error.ts";
 
 export interface BoundedRun {
@@ -20,6 +18,8 @@ export interface BoundedRun {
   env: Readonly<Record<string, string>>;
   /** Read by the program on its standard input; absent: there is nothing to read. */
   input?: string;
+  /** Where its input and its output have a name for a moment. */
+  tempFolder: string;
   /** How long it may run, in ms. */
   timeoutMs: number;
   /** From SIGTERM to SIGKILL, in ms. */
@@ -48,12 +48,12 @@ const OUTPUT_MS = 1000;
  * @throws {ToolError} where it cannot be started.
  */
 export const runBounded = async (options: BoundedRun): Promise<BoundedResult> => {
-  const { argv, cwd, env, input, timeoutMs, graceMs, clock, signal } = options;
+  const { argv, cwd, env, input, tempFolder, timeoutMs, graceMs, clock, signal } = options;
   const file = await findCommand(argv[0], cwd, env.PATH);
-  const output = await openChildOutput();
+  const output = await openChildOutput(tempFolder);
   let child: ChildProcess;
   try {
-    const stdin = input === undefined ? null : await openInput(input);
+    const stdin = input === undefined ? null : await openNameless(tempFolder, input);
     try {
       const stdio = [stdin ?? "ignore", output.stdio, output.stdio] as const;
       child = spawn(file, argv.slice(1), { argv0: argv[0], cwd, env, detached: true, stdio: [...stdio] });
@@ -77,14 +77,6 @@ export const runBounded = async (options: BoundedRun): Promise<BoundedResult> =>
   await endProcesses({ group, marks: {}, graceMs, clock });
   return { ending, output: await reading.text() };
 };
-
-/** A file without a name: unlike a pipe it needs nobody to feed it, and can be opened again as `/dev/stdin`. */
-const openInput = (text: string): Promise<number> =>
-  inTempFolder(async (folder) => {
-    const path = join(folder, "input");
-    await writeFile(path, text, { mode: 0o600 });
-    return openSync(path, "r");
-  });
 
 const firstOf = async (
   exited: Promise<BoundedResult["ending"]>,

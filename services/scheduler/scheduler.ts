@@ -37,6 +37,7 @@ import type { SchedulerApi } from "./scheduler_api.ts";
 import { takeSchedulerLock } from "./scheduler_lock.ts";
 import { checkSurroundings } from "./surroundings.ts";
 import { SystemicFaults } from "./systemic_faults.ts";
+import { clearTempFolder } from "./temp_folder.ts";
 
 export interface SchedulerOptions {
   config: Config;
@@ -93,7 +94,14 @@ export const startScheduler = async (given: SchedulerOptions): Promise<Scheduler
   const { leaseTtlMs: ttlMs } = config;
   const busy = options.busyLimitMs === undefined ? {} : { busyLimitMs: options.busyLimitMs };
   const { storage, instanceId } = await openStorage(
-    { url: config.dbUrl, authToken: config.dbAuthToken, synchronous: config.dbSynchronous, clock, onFencedOff, ...busy },
+    {
+      url: config.dbUrl,
+      authToken: config.dbAuthToken,
+      synchronous: config.dbSynchronous,
+      clock,
+      onFencedOff,
+      ...busy,
+    },
     (writer) =>
       lock
         ? takeLease(writer, holder, isoTime(clock.now() + ttlMs))
@@ -130,6 +138,7 @@ export const startScheduler = async (given: SchedulerOptions): Promise<Scheduler
   const reaper = new Reaper(context);
   const dispatcher = new Dispatcher(context, (run) => monitorRun(context, run));
 
+  await clearTempFolder(config.dataDir);
   // Before the jobs that an earlier scheduler left are settled: some of them need a person now.
   notifier?.start();
   await endLeftovers(context);

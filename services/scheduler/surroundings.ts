@@ -9,7 +9,7 @@ import { logPathOf } from "./launcher.ts";
 
 type Places = Pick<Config, "dataDir" | "reposDir" | "workspacesDir" | "dbUrl">;
 
-/** The folders that the scheduler writes to, each with the variable that names it. */
+/** The folders that the scheduler and its agents write to, each with the variable that names it. */
 export const foldersOf = ({ dataDir, reposDir, workspacesDir, dbUrl }: Places): [setting: string, folder: string][] => [
   ["ORCH_DATA_DIR", dataDir],
   ["ORCH_DATA_DIR", dirname(logPathOf(dataDir, 0))],

@@ -37,6 +37,8 @@ export interface CommandOptions {
   command: Command;
   cwd: string;
   env: Readonly<Record<string, string>>;
+  /** Where its output has a name for a moment. */
+  tempFolder: string;
   /** Called with each piece of output, also after the program has ended. Must not throw. */
   onOutput: (chunk: Uint8Array) => void;
 }
@@ -45,7 +47,7 @@ export interface CommandOptions {
 export const startCommand = async (
   options: CommandOptions,
 ): Promise<{ kind: "running"; running: RunningCommand } | { kind: "ended"; ending: StepEnding }> => {
-  const { command, cwd, env } = options;
+  const { command, cwd, env, tempFolder } = options;
   const program = programKind(command);
   const unusable = (name: string, problem: "not_found" | "not_executable") =>
     ({ kind: "ended", ending: { kind: "unusable", program, command: name, problem } }) as const;
@@ -61,7 +63,7 @@ export const startCommand = async (
   const found = await findProgram(argv[0]!, cwd, env.PATH);
   if (found.kind !== "found") return unusable(argv[0]!, found.kind);
 
-  const output = await openChildOutput();
+  const output = await openChildOutput(tempFolder);
   let child: ChildProcess;
   try {
     child = spawn(SHELL, ["-c", JOIN_OUTPUTS, "sh", found.file, ...argv.slice(1)], {

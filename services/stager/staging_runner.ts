@@ -148,6 +148,7 @@ const inScratch = async (deps: StagingRunnerDeps, call: StagingRunCall): Promise
     const runner = new StepRunner({
       cwd,
       env,
+      tempFolder: folder,
       placeholders: { commit, branch: job.branch, work_item_id: job.workItemId },
       marks: { instanceId, runId: run_id, folder },
       killGraceMs: config.killGraceMs,

@@ -32,6 +32,8 @@ export interface StepRunnerOptions {
   /** The checkout. */
   cwd: string;
   env: Readonly<Record<string, string>>;
+  /** Where the output of a step has a name for a moment. */
+  tempFolder: string;
   placeholders: Placeholders;
   /** What the run's processes carry wherever they went. */
   marks: Marks;
@@ -91,8 +93,8 @@ export class StepRunner {
   /** @returns null where `stop` ended it. */
   async #command({ step, onOutput }: StepCall, stop: AbortSignal): Promise<StepEnding | null> {
     if (step.kind !== "run") throw new TypeError(`step ${step.name} is no command`);
-    const { cwd, env, killGraceMs, clock } = this.#options;
-    const started = await startCommand({ command: step.command, cwd, env, onOutput });
+    const { cwd, env, tempFolder, killGraceMs, clock } = this.#options;
+    const started = await startCommand({ command: step.command, cwd, env, tempFolder, onOutput });
     if (started.kind === "ended") return started.ending;
     const { running } = started;
     this.#commands.push(running);

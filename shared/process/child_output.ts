@@ -25,9 +25,11 @@ const PIPES_ARE_SOCKETS = !("deno" in process.versions);
 /**
  * Output of a child that it can also open as `/dev/stdout` and `/dev/stderr`, as it could under a shell. Under Node both go
  * through one pipe, in the order in which they were written.
+ * @param tempFolder where the pipe has its name for a moment.
  * @throws {ToolError} `no_space` or `temporary_folder`, where no named pipe can be made (`mkfifo`).
  */
-export const openChildOutput = async (): Promise<ChildOutput> => (PIPES_ARE_SOCKETS ? openPipe() : OWN_PIPES);
+export const openChildOutput = async (tempFolder: string): Promise<ChildOutput> =>
+  PIPES_ARE_SOCKETS ? openPipe(tempFolder) : OWN_PIPES;
 
 const OWN_PIPES: ChildOutput = {
   stdio: "pipe",
@@ -35,8 +37,8 @@ const OWN_PIPES: ChildOutput = {
   abandon: () => {},
 };
 
-const openPipe = (): Promise<ChildOutput> =>
-  inTempFolder(async (folder) => {
+const openPipe = (tempFolder: string): Promise<ChildOutput> =>
+  inTempFolder(tempFolder, async (folder) => {
     const path = join(folder, "pipe");
     await promisify(execFile)("mkfifo", ["-m", "600", path]);
     // The reader first and without waiting: a writer could not be opened without one, nor the reader without a writer.

@@ -1,15 +1,16 @@
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ToolError } from "../tool_error.ts";
 
 /**
  * Calls `use` with a fresh folder that only this user can enter, and removes it afterwards. What was opened there stays open.
- * @throws {ToolError} `no_space` or `temporary_folder`: whatever fails in there is the temporary directory's failure.
+ * A process that is killed meanwhile leaves it behind.
+ * @param parent where it is made: a folder that somebody clears of what is left there.
+ * @throws {ToolError} `no_space` or `temporary_folder`: whatever fails in there is the parent's failure.
  */
-export const inTempFolder = async <T>(use: (folder: string) => Promise<T>): Promise<T> => {
+export const inTempFolder = async <T>(parent: string, use: (folder: string) => Promise<T>): Promise<T> => {
   try {
-    const folder = await mkdtemp(join(tmpdir(), "orchestrator-"));
+    const folder = await mkdtemp(join(parent, "orchestrator-"));
     try {
       return await use(folder);
     } finally {
@@ -18,9 +19,10 @@ export const inTempFolder = async <T>(use: (folder: string) => Promise<T>): Prom
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const isFull = code === "ENOSPC" || code === "EDQUOT" || /no space left/i.test(message);
+    const todo = isFull ? "make room there" : "it must be a folder that this user may write to";
     throw new ToolError(
       isFull ? "no_space" : "temporary_folder",
-      `the temporary directory ${tmpdir()} cannot be used (${message}): ${isFull ? "make room there" : "correct TMPDIR"}`,
+      `temporary files cannot be made in ${parent} (${message}): ${todo}`,
       { cause: error },
     );
   }

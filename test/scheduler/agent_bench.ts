@@ -15,10 +15,10 @@ export class AgentBench {
   log!: RunLog;
   /** Made by the agent's keeper when the agent has exited 0. */
   exitNote = "";
+  tempFolder = "";
   /** Carried by all that the test's agents start. */
   marks = { instanceId: "", runId: 7 };
   #agents: AgentProcess[] = [];
-  #temporary: string | undefined;
 
   constructor() {
     beforeEach(() => this.#open());
@@ -34,15 +34,15 @@ export class AgentBench {
   }
 
   async start(argv: string[], options: Partial<AgentOptions> = {}): Promise<AgentProcess> {
-    const { cwd, log } = this;
+    const { cwd, log, exitNote, tempFolder } = this;
     const prompt = "the prompt\n";
-    const { exitNote } = this;
     const agent = await startAgent({
       argv,
       prompt,
       cwd,
       env: this.env(),
       exitNote,
+      tempFolder,
       log,
       clock: systemClock,
       ...options,
@@ -69,17 +69,13 @@ export class AgentBench {
     this.marks = { instanceId: randomUUID(), runId: 7 };
     this.log = await openRunLog({ path: this.logPath, maxBytes: 8 * 1024 * 1024 });
     this.#agents = [];
-    // So that it can be seen what is left there.
-    this.#temporary = process.env.TMPDIR;
-    process.env.TMPDIR = join(folder, "tmp");
-    mkdirSync(process.env.TMPDIR);
+    this.tempFolder = join(folder, "tmp");
+    mkdirSync(this.tempFolder);
   }
 
   async #close(): Promise<void> {
     for (const agent of this.#agents) await agent.end(0);
     await this.log.close();
-    expect(readdirSync(process.env.TMPDIR!)).toEqual([]);
-    if (this.#temporary === undefined) delete process.env.TMPDIR;
-    else process.env.TMPDIR = this.#temporary;
+    expect(readdirSync(this.tempFolder)).toEqual([]);
   }
 }

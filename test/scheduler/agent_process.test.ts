@@ -89,17 +89,15 @@ describe("start", () => {
     expect(findMarked(bench.marks)).toEqual([]);
   });
 
-  test.each([["{prompt}"], ["stdin"]])("a temporary directory that is missing is said so (%s)", async (arg) => {
-    const real = process.env.TMPDIR!;
-    process.env.TMPDIR = join(real, "missing");
-    const starting = bench.start(["true", arg]);
-    try {
-      // Where the runtime makes pipes itself, only a prompt on standard input needs the directory.
-      if (arg === "{prompt}" && "deno" in process.versions) await starting;
-      else await expect(starting).rejects.toMatchObject({ name: "ToolError", code: "temporary_folder" });
-    } finally {
-      process.env.TMPDIR = real;
-    }
+  test.each([["{prompt}"], ["stdin"]])("a temporary folder that is missing is said so (%s)", async (arg) => {
+    const tempFolder = join(bench.tempFolder, "missing");
+    const starting = bench.start(["true", arg], { tempFolder });
+    const message = expect.stringMatching(
+      `^temporary files cannot be made in ${tempFolder} .ENOENT.*.: it must be a folder that this user may write to$`,
+    );
+    // Where the runtime makes pipes itself, only a prompt on standard input needs the folder.
+    if (arg === "{prompt}" && "deno" in process.versions) await starting;
+    else await expect(starting).rejects.toMatchObject({ name: "ToolError", code: "temporary_folder", message });
   });
 
   test("a start that fails leaves no file open", async () => {

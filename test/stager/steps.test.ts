@@ -1,5 +1,5 @@
 import { chmod, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { isAlive, type ProcessId, readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -35,6 +35,7 @@ const bench = async (change: { killGraceMs?: number; env?: Record<string, string
   const runner = new StepRunner({
     cwd,
     env: { PATH, ORCH_INSTANCE_ID: instanceId, ORCH_RUN_ID: String(runs), ...change.env },
+    tempFolder: folder,
     placeholders: { commit: "c", branch: "b", work_item_id: "w" },
     marks: { instanceId, runId: runs, folder },
     killGraceMs: change.killGraceMs ?? 2000,
@@ -102,6 +103,13 @@ describe("what a step runs", () => {
     const { run } = await bench();
     const { output } = await run("echo 1; echo 2 >&2; echo 3; echo 4 > /dev/stderr; echo 5 > /dev/stdout");
     expect(output).toBe("1\n2\n3\n4\n5\n");
+  });
+
+  test("a pipe for the output that had its name in the run's folder, which is cleared after a stager that was killed", async () => {
+    const { run, cwd } = await bench();
+    const { output } = await run("readlink /proc/self/fd/1");
+    // Where the runtime makes pipes itself they never have one.
+    expect(output).toMatch("deno" in process.versions ? /^pipe:/ : new RegExp(`^${dirname(cwd)}/orchestrator-`));
   });
 
   test("a process group of its own", async () => {

@@ -13,7 +13,13 @@ const make = async (script: string, over: Partial<CommandTarget> = {}) => {
   const cwd = await tempFolder();
   await writeFile(join(cwd, "tell"), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   const deliver = createCommandDelivery({
-    ...{ command: [join(cwd, "tell"), "an argument"], cwd, parentEnv: { PATH }, instanceId: "instance-1" },
+    ...{
+      command: [join(cwd, "tell"), "an argument"],
+      cwd,
+      parentEnv: { PATH },
+      instanceId: "instance-1",
+      tempFolder: cwd,
+    },
     ...{ clock: systemClock, graceMs: 200, ...over },
   });
   const stop = new AbortController();
