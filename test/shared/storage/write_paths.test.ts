@@ -10,6 +10,7 @@ const STATEMENTS: Readonly<Record<string, readonly string[]>> = {
   "shared/storage/activate_task.ts": ["UPDATE tasks"],
   "shared/storage/block_task.ts": ["UPDATE tasks"],
   "shared/storage/cancel_queued_job.ts": ["UPDATE jobs"],
+  "shared/storage/cap_due_times.ts": ["UPDATE jobs"],
   "shared/storage/claim_job.ts": ["UPDATE jobs", "UPDATE tasks", "INSERT agent_runs", "UPDATE agent_runs"],
   "shared/storage/close_task.ts": ["UPDATE tasks"],
   "shared/storage/delete_pause.ts": ["DELETE queue_state"],
