@@ -10,6 +10,7 @@ import { isOfFile } from "./driver_errors.ts";
 import { insertRows } from "./insert_rows.ts";
 import { type Move, Tally, type TaskPlace } from "./tally.ts";
 import { wasCommitted } from "./was_committed.ts";
+import { runApart, runTogether, type WaitingWrite, type Written } from "./write_batch.ts";
 
 /** One open write transaction, begun under the fence. What it noted takes effect in memory only after the commit. */
 export class Tx {
@@ -100,19 +101,6 @@ export interface EventSubject {
   taskId: number | null;
   jobId?: number | null;
   runId?: number | null;
-}
-
-/** A write that waits for its turn. */
-interface WaitingWrite {
-  work: (tx: Tx) => Promise<unknown>;
-  resolve: (value: unknown) => void;
-  reject: (error: unknown) => void;
-}
-
-/** A write that ran, to be answered after the commit; `tx` is null where it was undone. */
-interface Written {
-  tx: Tx | null;
-  settle: () => void;
 }
 
 /** Others want to write as well: the transaction of a batch should not hold the database's lock for long. */
@@ -216,45 +204,19 @@ export class Storage {
    * where one fails, all are undone and run again, each in a savepoint.
    */
   async #writeBatch(batch: readonly WaitingWrite[]): Promise<Written[]> {
-    let failed = false;
-    try {
-      return await this.#commit(async (sql) => {
-        failed = false;
-        const written: Written[] = [];
-        for (const write of batch) {
-          written.push(
-            await this.#writeOne(sql, write).catch((error: unknown) => {
-              failed = true;
-              throw error;
-            }),
-          );
-        }
-        return written;
+    /** What a write itself has thrown. */
+    let thrown: unknown;
+    const runIn = (sql: SqlTransaction) => (write: WaitingWrite) =>
+      this.#writeOne(sql, write).catch((error: unknown) => {
+        thrown = error;
+        throw error;
       });
+    try {
+      return await this.#commit((sql) => runTogether(batch, runIn(sql)));
     } catch (error) {
-      if (!failed || batch.length === 1 || isOfFile(error)) throw error;
-      return this.#writeApart(batch);
+      if (error !== thrown || batch.length === 1 || isOfFile(error)) throw error;
+      return this.#commit((sql) => runApart(sql, batch, runIn(sql)));
     }
-  }
-
-  /** Runs a batch in one transaction in which each write is kept or undone by itself. */
-  #writeApart(batch: readonly WaitingWrite[]): Promise<Written[]> {
-    return this.#commit(async (sql) => {
-      const written: Written[] = [];
-      for (const write of batch) {
-        await sql.run("SAVEPOINT one_write");
-        try {
-          written.push(await this.#writeOne(sql, write));
-        } catch (error) {
-          // A locked or failing file fails the whole transaction, of which no savepoint may be left.
-          if (isOfFile(error)) throw error;
-          await sql.run("ROLLBACK TO one_write");
-          written.push({ tx: null, settle: () => write.reject(error) });
-        }
-        await sql.run("RELEASE one_write");
-      }
-      return written;
-    });
   }
 
   /** Nothing is answered yet: it may have to run again. */
