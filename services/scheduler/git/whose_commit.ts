@@ -10,8 +10,8 @@ export type OwnRun = (runId: number) => boolean | Promise<boolean>;
 export type Whose = { kind: "own"; runId: number } | { kind: "foreign"; sha: string; author: string };
 
 /**
- * Tells whether the tip of a branch is a commit that a run of this task made, by its trailer. A commit that still carries
- * the trailer but is not the one recorded for the run has been amended by somebody: foreign.
+ * Tells whether the tip of a branch is a commit that a run of this task made. Its trailer says which; since anybody can write
+ * one, or amend a commit that has one, only the ref tells: what a run made is kept under it before it is pushed.
  */
 export const whoseCommit = async (
   git: Git,
@@ -25,9 +25,7 @@ export const whoseCommit = async (
   const shown = await git.ok(args, { gitDir: mirror.gitDir, signal });
   const [author = "", trailer = ""] = shown.trimEnd().split("\0");
   const runId = /^[0-9]{1,15}$/.test(trailer) ? Number(trailer) : null;
-  if (runId !== null && (await ownRun(runId))) {
-    const recorded = await mirror.resolve(runRef(runId), { signal });
-    if (recorded === null || recorded === sha) return { kind: "own", runId };
-  }
+  const isOwn = runId !== null && (await ownRun(runId)) && (await mirror.resolve(runRef(runId), { signal })) === sha;
+  if (isOwn) return { kind: "own", runId };
   return { kind: "foreign", sha, author: printable(author) };
 };

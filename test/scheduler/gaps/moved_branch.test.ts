@@ -75,6 +75,35 @@ describe("work that was finished when somebody else's commit stood on the branch
   });
 });
 
+test("a commit that carries the number of a run which has failed is nobody's work of this task: it blocks the task and is not gone on from", async () => {
+  const site = await makeSite();
+  const agents = await countAgents(site);
+  const seed = join(site.folder, "seed");
+  await site.hook(
+    "analysis",
+    `case $ORCH_RUN_ID in
+1) exit 1 ;;
+2) cd ${seed} && echo late >late.txt && git add -A && git -c user.name=B -c user.email=b@c commit -q -m "ORCH-1: analysis
+
+Orchestrator-Run: 1" && git push -q ${site.remote} HEAD:${BRANCH} ;;
+esac\n`,
+  );
+  const scheduler = await startTestScheduler(site, { config: onlyStages(site, "analysis") });
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  await taskWhen(scheduler, "ORCH-1", ({ runs }) => runs[0]?.outcome === "failed");
+  await makeDue(scheduler);
+  const blocked = await taskWhen(scheduler, "ORCH-1", isOver);
+  const late = await git(seed, "rev-parse", "HEAD");
+  expect(blocked.task).toMatchObject({ status: "blocked", blockedReason: expect.stringContaining(late.slice(0, 12)) });
+  expect(await git(site.remote, "rev-parse", BRANCH)).toBe(late);
+
+  await git(site.remote, "update-ref", "-d", BRANCH);
+  await scheduler.api.retryTask({ workItemId: "ORCH-1" }, {});
+  const { task } = await taskWhen(scheduler, "ORCH-1", isOver);
+  expect(task.status).toBe("done");
+  expect(await agents()).toBe(2);
+});
+
 describe("work that was finished when the branch stood at what an earlier run of the task had pushed", () => {
   /** The work of a first run, whose gate could not be read, gets to the remote after all while a second one works. */
   const begin = async (points: Points) => {

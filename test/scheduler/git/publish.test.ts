@@ -165,6 +165,15 @@ describe("the remote has moved", () => {
   });
 });
 
+test("a commit that only says it is a run's is somebody else's: a run's own is kept before it is pushed", async () => {
+  const theirs = await f.commitAtRemote(BRANCH, { "theirs.txt": "x" }, "analysis: W-1\n\nOrchestrator-Run: 1");
+  expect(await publish(await runCommit(2))).toMatchObject({ kind: "foreign", sha: theirs });
+  expect(await start(f.base)).toMatchObject({ kind: "foreign", sha: theirs });
+  const mirror = f.mirrorWith({ push: false });
+  await f.mirror.updateRef(`refs/heads/${BRANCH}`, theirs, null);
+  expect(await start(f.base, { mirror })).toMatchObject({ kind: "foreign", sha: theirs });
+});
+
 describe("the remote", () => {
   test("refuses: a git_push error with what it said", async () => {
     await preReceive('echo "no commits on fridays" >&2; exit 1');
