@@ -41,9 +41,12 @@ export interface RunContext {
  * Asked just before what cannot be taken back, a start, a push or a ref update.
  * @throws {FencedOffError} where another scheduler has taken over.
  */
+export type Fence = () => Promise<void>;
+
+/** The fence of this scheduler's epoch. */
 export const fenceOf =
-  ({ tenure, storage }: Pick<RunContext, "tenure" | "storage">) =>
-  async (): Promise<void> => {
+  ({ tenure, storage }: Pick<RunContext, "tenure" | "storage">): Fence =>
+  async () => {
     await tenure.confirm();
     await storage.checkFence();
   };
@@ -51,16 +54,18 @@ export const fenceOf =
 /**
  * Writes in a mirror, alone and under the fence: only the scheduler of the current epoch moves refs. Waiting for the mirror is
  * told by `onWait`, since it is nobody's work.
+ * @param work is given the fence, to ask it again where a ref moves after work that takes its time.
  */
 export const writingIn = <T>(
   context: Pick<RunContext, "tenure" | "storage">,
   mirror: Mirror,
-  work: () => Promise<T>,
+  work: (fence: Fence) => Promise<T>,
   waiting: { signal: AbortSignal; onWait: (waiting: boolean) => void },
 ): Promise<T> =>
   mirror.exclusive(async () => {
-    await fenceOf(context)();
-    return work();
+    const fence = fenceOf(context);
+    await fence();
+    return work(fence);
   }, waiting);
 
 /** The three ids by which the tables hold a run to its job and task. */

@@ -1,9 +1,10 @@
 import { artifactPath, type Stage } from "@orchestrator/shared/pipeline.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { recordHead } from "@orchestrator/shared/storage/record_head.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { Mirror } from "./git/mirror.ts";
 import { startCommit } from "./git/start_commit.ts";
-import { holdOf, ownRunOf, type RunContext } from "./run_context.ts";
+import { type Fence, holdOf, ownRunOf, type RunContext, writingIn } from "./run_context.ts";
 import type { RunResult } from "./run_result.ts";
 import { writeSurely } from "./write_surely.ts";
 
@@ -32,14 +33,11 @@ export const findPlace = async (
   const { signal } = run;
   const mirror = mirrors.get(task.repo);
   await points.reach("fetch.before", job.id);
-  await mirror.exclusive(
-    async () => {
-      await mirror.fetch({ signal });
-      // Packs what weeks of fetches and runs have piled up, when enough has; two look-ups otherwise.
-      await mirror.tidy({ signal });
-    },
-    { signal, onWait: (waiting) => run.waits(waiting) },
-  );
+  const work = async (fence: Fence): Promise<void> => {
+    await mirror.fetch({ signal });
+    await tidy(context, run, mirror, fence);
+  };
+  await writingIn(context, mirror, work, { signal, onWait: (waiting) => run.waits(waiting) });
   await points.reach("fetch.after", job.id);
   const begin = await startCommit({
     git,
@@ -58,6 +56,27 @@ export const findPlace = async (
   }
   const place = { mirror, stage, start, artifact: artifactPath(stage, task.workItemId) };
   return { kind: "place", place };
+};
+
+/**
+ * Packs what weeks of fetches and runs have piled up, when enough has; two look-ups otherwise. It is no part of the launch: it
+ * takes none of its time, and what hinders it, short of the loss of the fence, does not end it.
+ */
+const tidy = async ({ log }: RunContext, run: ActiveRun, mirror: Mirror, fence: Fence): Promise<void> => {
+  run.waits(true);
+  try {
+    await fence();
+    await mirror.tidy({ signal: run.signal });
+  } catch (error) {
+    if (run.signal.aborted || error instanceof FencedOffError) throw error;
+    log.warn(
+      { err: error, repo: mirror.name, ...holdOf(run) },
+      "a mirror could not be tidied up; the next launch tries again",
+    );
+    await mirror.clearStaleLocks();
+  } finally {
+    run.waits(false);
+  }
 };
 
 /** The result of a run whose branch somebody else has moved. */
