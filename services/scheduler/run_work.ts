@@ -41,7 +41,12 @@ export const collect = (
     trailers: { "Orchestrator-Run": id },
   });
   const options = { git: context.git, mirror, workspace: work.workspace, start, artifact, message, runId: id };
-  return writingIn(context, mirror, () => collectWork({ ...options, signal: finalizing.signal }), finalizing);
+  return writingIn(
+    context,
+    mirror,
+    (fence) => collectWork({ ...options, fence, signal: finalizing.signal }),
+    finalizing,
+  );
 };
 
 /** Keeps what a run without success left, for the next attempt and for people. */
@@ -51,7 +56,7 @@ export const keep = async (context: RunContext, work: Work, finalizing: Finalizi
   const { ref, notes } = await writingIn(
     context,
     mirror,
-    () => keepWork({ ...options, signal: finalizing.signal }),
+    (fence) => keepWork({ ...options, fence, signal: finalizing.signal }),
     finalizing,
   );
   if (ref !== null) context.log.info({ runId: work.author.id, ref, notes }, "kept what a run without success left");

@@ -142,7 +142,7 @@ const fromVerdict = async (
     signal: finalizing.signal,
   };
   await context.points.reach("commit.before", job.id);
-  const made = await writingIn(context, mirror, () => commitFile(options), finalizing);
+  const made = await writingIn(context, mirror, (fence) => commitFile({ ...options, fence }), finalizing);
   await context.points.reach("commit.after", job.id);
   return finalizeCommit(context, run, { place, commit: made, testedBy: { runId: row.id, commit } }, finalizing);
 };

@@ -25,6 +25,8 @@ export interface CollectOptions {
   /** Of the orchestrator's own commit; the trailer `Orchestrator-Run` is added where it lacks it. */
   message: string;
   runId: number;
+  /** Throws where this scheduler has been superseded; called right before a ref moves. */
+  fence: () => Promise<void>;
   signal?: AbortSignal | undefined;
 }
 
@@ -58,7 +60,7 @@ export const collectWork = (options: CollectOptions): Promise<Collected> =>
   });
 
 const collectFrom = async (own: OwnGitDir, options: CollectOptions): Promise<Collected> => {
-  const { git, mirror, workspace, start, artifact, runId, signal } = options;
+  const { git, mirror, workspace, start, artifact, runId, fence, signal } = options;
   const tips = await findTips(git, mirror, own, start, runId, signal);
   if (tips.head.kind === "unreadable") return unreadable(tips.head);
   const tip = tips.head.sha;
@@ -73,7 +75,6 @@ const collectFrom = async (own: OwnGitDir, options: CollectOptions): Promise<Col
 
   // From here on the mirror's verified copy is looked at, not what the workspace claims.
   if (tip !== start && !(await mirror.isAncestor(start, tip, { signal }))) return { kind: "not_descended", tip };
-  await git.ok([...DURABLE, "update-ref", "--no-deref", runRef(runId), commit], { gitDir: mirror.gitDir, signal });
   const changedPaths = await mirror.changedPaths(start, commit, { signal });
 
   const rest = {
@@ -83,7 +84,10 @@ const collectFrom = async (own: OwnGitDir, options: CollectOptions): Promise<Col
     nested: snapshot.nested,
     have: [...tips.have, commit],
   };
-  const wip = await writeWip({ git, mirror, own, workspace, runId, signal, ...rest });
+  const wip = await writeWip({ git, mirror, own, workspace, runId, fence, signal, ...rest });
+  // Last: whoever finds it looks into the workspace no more.
+  await fence();
+  await git.ok([...DURABLE, "update-ref", "--no-deref", runRef(runId), commit], { gitDir: mirror.gitDir, signal });
   const notes = [
     ...own.notes,
     ...tips.notes,

@@ -15,6 +15,8 @@ export interface CommitFileOptions {
   /** The trailer `Orchestrator-Run` is added where it lacks it. */
   message: string;
   runId: number;
+  /** Throws where this scheduler has been superseded; called right before the ref moves. */
+  fence: () => Promise<void>;
   signal?: AbortSignal | undefined;
 }
 
@@ -37,6 +39,7 @@ export const commitFile = async (o: CommitFileOptions): Promise<string> => {
     Buffer.from("\nget-mark :1\ndone\n"),
   ]);
   const args = [...DURABLE, "fast-import", "--quiet", "--force", "--done", "--date-format=now"];
+  await o.fence();
   return (await git.ok(args, { gitDir: mirror.gitDir, signal, input })).trim();
 };
 

@@ -19,6 +19,8 @@ export interface KeepOptions {
   /** Path of the stage's artifact in the repository, taken even where it is ignored; null: none. */
   artifact: string | null;
   runId: number;
+  /** Throws where this scheduler has been superseded; called right before the ref moves. */
+  fence: () => Promise<void>;
   signal?: AbortSignal | undefined;
 }
 
@@ -44,7 +46,7 @@ export const keepWork = (options: KeepOptions): Promise<Kept> =>
   });
 
 const keepFrom = async (own: OwnGitDir, options: KeepOptions): Promise<Kept> => {
-  const { git, mirror, workspace, start, artifact, runId, signal } = options;
+  const { git, mirror, workspace, start, artifact, runId, fence, signal } = options;
   const tips = await findTips(git, mirror, own, start, runId, signal);
   const notes = [...own.notes, ...tips.notes];
 
@@ -54,7 +56,7 @@ const keepFrom = async (own: OwnGitDir, options: KeepOptions): Promise<Kept> => 
     if (snapshot.kind === "unreadable") return snapshot;
     const { nested } = snapshot;
     const tree = await withoutTakenOut(own, options, base, snapshot.tree);
-    const wip = await writeWip({ git, mirror, own, workspace, runId, signal, tip: base, tree, nested, ...tips });
+    const wip = await writeWip({ git, mirror, own, workspace, runId, fence, signal, tip: base, tree, nested, ...tips });
     return wip.kind === "unreadable" ? wip : { ...wip, notes: [...snapshot.notes, ...wip.notes] };
   };
 

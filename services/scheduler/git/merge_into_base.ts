@@ -37,6 +37,7 @@ const TRIES = 5;
 export const mergeIntoBase = async (o: MergeOptions): Promise<Merged> => {
   const { mirror, baseBranch, fence, points, signal } = o;
   for (let tries = 1; tries <= TRIES; tries++) {
+    await fence();
     await mirror.fetch({ signal });
     const base = await baseTip(mirror, baseBranch, { signal });
     if (await isIn(o, base)) return { kind: "merged", commit: base };
@@ -83,9 +84,11 @@ const makeMerge = async (o: MergeOptions, base: string): Promise<{ kind: "made";
   return { kind: "made", commit: made };
 };
 
-const remember = async ({ mirror, commit, signal }: MergeOptions, made: string): Promise<void> => {
+const remember = async ({ mirror, commit, fence, signal }: MergeOptions, made: string): Promise<void> => {
   const ref = squashRef(commit);
-  if (await mirror.updateRef(ref, made, await mirror.resolve(ref, { signal }), { signal })) return;
+  const before = await mirror.resolve(ref, { signal });
+  await fence();
+  if (await mirror.updateRef(ref, made, before, { signal })) return;
   throw new ToolError("git_ref", `${ref} of "${mirror.name}" is being moved by something else; only the scheduler may`);
 };
 

@@ -26,6 +26,8 @@ export interface WipOptions {
   nested: readonly string[];
   /** Commits that the mirror keeps anyway. */
   have: readonly string[];
+  /** Throws where this scheduler has been superseded; called right before the ref moves. */
+  fence: () => Promise<void>;
   signal: AbortSignal | undefined;
 }
 
@@ -57,6 +59,7 @@ export const writeWip = async (o: WipOptions): Promise<Wip> => {
     const commit = await commitTree(git, own, tree, [o.tip, ...others], messageFor(runId, o.nested), signal);
     const imported = await importCommits(git, mirror, own, [commit], o.have, "whole", signal);
     if (imported.kind === "unreadable") return imported;
+    await o.fence();
     await git.ok([...DURABLE, "update-ref", "--no-deref", wipRef(runId), commit], { gitDir: mirror.gitDir, signal });
     return { kind: "kept", ref: wipRef(runId), notes };
   };

@@ -24,6 +24,7 @@ const commit = (
     content,
     message: "deploy-staging: W-1",
     runId: 9,
+    fence: async () => {},
     ...options,
   });
 

@@ -111,6 +111,7 @@ export const makeFixture = async (files: Record<string, string> = {}): Promise<F
     createMirrors({ git, reposDir, repos: { shop: { ...repo, ...changes } } }).get("shop");
   const mirror = mirrorWith({});
   await mirror.fetch();
+  const fence = async () => {};
 
   const fixture: Fixture = {
     dir,
@@ -142,10 +143,11 @@ export const makeFixture = async (files: Record<string, string> = {}): Promise<F
         artifact: ARTIFACT,
         message: "analysis: W-1",
         runId: 1,
+        fence,
         ...options,
       }),
     keep: (workspace, options) =>
-      keepWork({ git, mirror, workspace, start: base, artifact: ARTIFACT, runId: 1, ...options }),
+      keepWork({ git, mirror, workspace, start: base, artifact: ARTIFACT, runId: 1, fence, ...options }),
     commitAtRemote: async (branch, changes, message = "Change") => {
       await plainGit(clone, "fetch", "--quiet", "origin");
       const known = await plainGit(clone, "branch", "--remotes", "--list", `origin/${branch}`);

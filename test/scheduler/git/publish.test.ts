@@ -24,6 +24,7 @@ const runCommit = (runId: number, parent = f.base): Promise<string> =>
     content: "x",
     message: "stage: W-1",
     runId,
+    fence: async () => {},
   });
 
 type Options = Parameters<typeof publishCommit>[0];
