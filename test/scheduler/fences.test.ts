@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { noPoints } from "@orchestrator/shared/points.ts";
+import { Connection } from "@orchestrator/shared/storage/connection.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { commitFile } from "../../services/scheduler/git/commit_file.ts";
 import { mergeIntoBase } from "../../services/scheduler/git/merge_into_base.ts";
@@ -14,8 +15,12 @@ import { ARTIFACT, BRANCH, type Fixture, makeFixture, plainGit, write } from "./
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 
 /** Another scheduler takes the database over, of which this one has not heard. */
-const takeOver = ({ context }: Scheduler): Promise<void> =>
-  context.storage.write(async (tx) => void (await tx.run("UPDATE scheduler_lease SET epoch = epoch + 1")));
+const takeOver = async ({ context }: Scheduler): Promise<void> => {
+  const { dbUrl: url } = context.config;
+  const other = new Connection({ url, authToken: null, synchronous: "FULL", readOnly: false, busyLimitMs: 10_000 });
+  await other.transaction(async (tx) => void (await tx.run("UPDATE scheduler_lease SET epoch = epoch + 1")));
+  await other.close();
+};
 
 test("a launch whose scheduler has been superseded fetches nothing any more", async () => {
   const site = await makeSite();
@@ -36,6 +41,8 @@ test("a launch whose scheduler has been superseded fetches nothing any more", as
   const held = points.hold("fetch.before");
   await postTask(scheduler, { workItemId: "ORCH-2" });
   await held.arrived;
+  // Nobody else is to find out first, and end the launch.
+  await scheduler.stopClaiming();
   await takeOver(scheduler);
   held.release();
   await expect.poll(() => lost.length, { timeout: 20_000 }).toBeGreaterThan(0);
