@@ -1,5 +1,7 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { git } from "../../helpers/git.ts";
 import { HeldPoints } from "../../helpers/held_points.ts";
@@ -83,3 +85,41 @@ test("an attempt that comes after one whose program could not be started is told
   expect((await taskWhen(third, "ORCH-1", isOver)).task.status).toBe("done");
   expect(await readFile(prompt, "utf8")).toContain(`refs/orchestrator/wip/${runs[0]?.id}`);
 });
+
+test.each(["wip", "runs"])(
+  "what the agent of a finished run left beside its work is kept although the disk was full when refs/orchestrator/%s was written",
+  async (refs) => {
+    const site = await makeSite();
+    const bin = join(site.folder, "bin");
+    const { stdout: gitPath } = await promisify(execFile)("/bin/sh", ["-c", "command -v git"]);
+    await mkdir(bin);
+    await writeFile(
+      join(bin, "git"),
+      `#!/bin/sh
+case " $* " in *" update-ref "*refs/orchestrator/${refs}/*)
+  [ -e ${bin}/full ] || { touch ${bin}/full; echo "fatal: write error: No space left on device" >&2; exit 128; }
+esac
+exec ${gitPath.trim()} "$@"
+`,
+      { mode: 0o755 },
+    );
+    await site.hook(
+      "analysis",
+      `side=$(git -c user.name=A -c user.email=a@b commit-tree -m precious -p HEAD "HEAD^{tree}")
+git branch side "$side"\n`,
+    );
+    const parentEnv = { ...site.config.parentEnv, PATH: `${bin}:${site.config.parentEnv.PATH}` };
+    const scheduler = await startTestScheduler(site, { config: { ...onlyStages(site, "analysis"), parentEnv } });
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    await taskWhen(scheduler, "ORCH-1", ({ runs }) => runs[0]?.outcomeClass === "no_space");
+    await makeDue(scheduler);
+    const { task, runs } = await taskWhen(scheduler, "ORCH-1", isOver);
+    expect(task.status).toBe("done");
+    expect(runs.map((run) => [run.outcome, run.pid === null])).toEqual([
+      ["tool_error", false],
+      ["succeeded", true],
+    ]);
+    const mirror = join(site.config.reposDir, "shop.git");
+    expect(await git(mirror, "log", "-1", "--format=%s", `refs/orchestrator/wip/${runs[0]?.id}^2`)).toBe("precious");
+  },
+);

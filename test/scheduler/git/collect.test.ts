@@ -3,9 +3,11 @@ import { chmod, lstat, mkdir, readFile, rm, symlink, writeFile } from "node:fs/p
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
+import { createGit, type Git } from "@orchestrator/shared/git/run_git.ts";
+import { supervise } from "@orchestrator/shared/git/supervise.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Collected } from "../../../services/scheduler/git/collect.ts";
-import { ARTIFACT, exists, type Fixture, makeFixture, plainGit, write } from "./fixture.ts";
+import { ARTIFACT, BRANCH, exists, type Fixture, makeFixture, plainGit, write } from "./fixture.ts";
 
 let f: Fixture;
 let path: string;
@@ -284,3 +286,42 @@ test("an abort leaves by the signal's reason, with nothing half done", async () 
   expect((await f.mirror.clearStaleLocks()).length).toBe(0);
   expect(f.leftovers()).toEqual([]);
 });
+
+test("killed between any two of its git commands, it leaves the run's ref only where what was beside the work is kept too", async () => {
+  const WIP = "refs/orchestrator/wip/1";
+  const RUN = "refs/orchestrator/runs/1";
+  /** A git whose caller dies right after its n-th command. */
+  const dyingAfter = (n: number): Git => {
+    const parentEnv = { PATH: process.env.PATH ?? "" };
+    let count = 0;
+    return createGit({ instanceId: f.instanceId, networkConfig: null, parentEnv }, async (...command) => {
+      const ended = await supervise(...command);
+      count += 1;
+      if (count === n) throw new Error("killed");
+      return ended;
+    });
+  };
+  await plainGit(path, "checkout", "--quiet", "-b", "side");
+  await write(path, { "side.txt": "side" });
+  const side = await commitAll("Side");
+  await plainGit(path, "checkout", "--quiet", BRANCH);
+  await write(path, { "a.txt": "a", "inside/deep.txt": "deep" });
+  await plainGit(join(path, "inside"), "init", "--quiet");
+  const left: string[] = [];
+  for (let n = 1, isKilled = true; isKilled; n++) {
+    isKilled = await f.collect(path, { git: dyingAfter(n) }).then(
+      () => false,
+      () => true,
+    );
+    const refs = await f.ask("for-each-ref", "--format=%(refname)", "refs/orchestrator");
+    if (refs !== left.at(-1)) left.push(refs);
+    // Whoever goes on finds that there is no run's ref, and collects.
+    if (refs === WIP) collected(await f.collect(path));
+    if (refs !== "") {
+      expect(await f.ask("rev-parse", `${WIP}^@`)).toBe(`${await f.mirror.resolve(RUN)}\n${side}`);
+      expect(await show(WIP, "inside/deep.txt")).toBe("deep");
+    }
+    for (const ref of [RUN, WIP]) await f.ask("update-ref", "-d", ref);
+  }
+  expect(left).toEqual(["", WIP, `${RUN}\n${WIP}`]);
+}, 120_000);
