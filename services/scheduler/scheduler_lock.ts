@@ -1,8 +1,8 @@
 import { access } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
+import { awaitKernelLock } from "@orchestrator/shared/storage/await_kernel_lock.ts";
 import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { type KernelLock, takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
@@ -22,8 +22,8 @@ export class SchedulerRunningError extends Error {
   }
 }
 
-/** How soon a scheduler in standby tries again, in ms. The kernel tells nobody that a lock has become free. */
-const STANDBY_TRY_MS = 250;
+/** How soon a scheduler in standby looks again whether the lock is free, in ms. */
+const STANDBY_LOOK_MS = 250;
 
 /**
  * Takes the lock that makes this process the only scheduler of a file database. Taken before anything else is done with it,
@@ -32,16 +32,23 @@ const STANDBY_TRY_MS = 250;
  */
 export const takeSchedulerLock = async (
   dbUrl: string,
-  { config, log, signal }: { config: Pick<Config, "standby">; log: Log; signal: AbortSignal },
+  {
+    config,
+    log,
+    signal,
+    lookMs = STANDBY_LOOK_MS,
+  }: { config: Pick<Config, "standby">; log: Log; signal: AbortSignal; lookMs?: number },
 ): Promise<KernelLock> => {
   const lockFile = lockFileOf(dbUrl);
   for (let tries = 0; ; tries++) {
     const lock = await takeLock(lockFile);
     if (lock) return lock;
-    const holder = await findHolder(dbUrl);
-    if (!config.standby) throw new SchedulerRunningError(holder);
-    if (tries === 0) log.info({ holder }, "in standby: another scheduler works on this database");
-    await sleep(STANDBY_TRY_MS, undefined, { signal });
+    if (tries === 0) {
+      const holder = await findHolder(dbUrl);
+      if (!config.standby) throw new SchedulerRunningError(holder);
+      log.info({ holder }, "in standby: another scheduler works on this database");
+    }
+    await awaitKernelLock(lockFile, { everyMs: lookMs, signal }).catch(unusableLock(lockFile));
   }
 };
 
@@ -80,10 +87,11 @@ export const whyNotListening = async (
 /** The file of the lock that makes a process the only scheduler of a file database; it stands beside it. */
 export const lockFileOf = (dbUrl: string): string => join(dirname(fileOfUrl(dbUrl)), "scheduler.lock.db");
 
-const takeLock = async (file: string): Promise<KernelLock | null> =>
-  takeKernelLock(file).catch((error: unknown) => {
-    throw unusableDatabase(error, `file:${file}`, "remove it while no scheduler runs: it holds nothing but the lock");
-  });
+const takeLock = async (file: string): Promise<KernelLock | null> => takeKernelLock(file).catch(unusableLock(file));
+
+const unusableLock = (file: string) => (error: unknown) => {
+  throw unusableDatabase(error, `file:${file}`, "remove it while no scheduler runs: it holds nothing but the lock");
+};
 
 /** The name is for people; where it cannot be read (the holder is just making the database) the lock still counts. */
 const findHolder = async (dbUrl: string): Promise<Holder | null> => {

@@ -44,8 +44,9 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   // Before there is an epoch, under the scheduler lock: the schema, and the epoch itself.
   "shared/storage/migrate.ts": ["transaction"],
   "shared/storage/take_lease.ts": ["transaction", "transaction"],
-  // The lock is a database of its own, which nobody else opens.
+  // The lock is a database of its own, which nobody else opens; who waits for it writes nothing.
   "shared/storage/kernel_lock.ts": ["createClient", "transaction", "execute"],
+  "shared/storage/await_kernel_lock.ts": ["createClient", "executeMultiple"],
   // Reads, and writes a file that was not there.
   "shared/storage/copy_database.ts": ["createClient", "execute"],
 };
