@@ -45,8 +45,9 @@ test.each<[path: string, said: string]>([
   [`${NOTES}/1`, "the note of an exit of run 1, which is settled"],
   // An exit that was refused.
   [`${NOTES}/1/x`, "the note of an exit of run 1, which is settled"],
-  ["tmp/orchestrator-abc/prompt", "orchestrator-abc in the temporary directory of the scheduler"],
-  ["tmp2/orchestrator-abc/pipe", "orchestrator-abc in the temporary directory of the stager"],
+  ["tmp/orchestrator-abc/prompt", "orchestrator-abc in a temporary directory of the scheduler"],
+  ["data/tmp/orchestrator-abc/prompt", "orchestrator-abc in a temporary directory of the scheduler"],
+  ["tmp2/orchestrator-abc/pipe", "orchestrator-abc in a temporary directory of the stager"],
 ])("%s is seen", async (path, said) => {
   expect(await foundWith(path)).toEqual([`left on the disk: ${said}`]);
 });

@@ -37,12 +37,12 @@ const notesOfSettled = async ({ dataDir }: Pick<CrashSite, "dataDir">, { runs }:
     .map((name) => `left on the disk: the note of an exit of run ${name}, which is settled`);
 };
 
-const temporary = async ({ tempDirs }: Pick<CrashSite, "tempDirs">): Promise<Violation[]> => {
+const temporary = async ({ dataDir, tempDirs }: Pick<CrashSite, "dataDir" | "tempDirs">): Promise<Violation[]> => {
   const left = await Promise.all(
-    Object.entries(tempDirs).map(async ([service, folder]) =>
+    [...Object.entries(tempDirs), ["scheduler", join(dataDir, "tmp")] as const].map(async ([service, folder]) =>
       (await namesIn(folder))
         .filter((name) => !OF_THE_RUNTIME.test(name))
-        .map((name) => `left on the disk: ${name} in the temporary directory of the ${service}`),
+        .map((name) => `left on the disk: ${name} in a temporary directory of the ${service}`),
     ),
   );
   return left.flat();
