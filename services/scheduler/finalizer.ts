@@ -37,6 +37,8 @@ export interface Finalizing {
 export interface CollectedWork {
   place: RunPlace;
   commit: string;
+  /** Between the place's start and `commit`, where that has been looked at already. */
+  changedPaths?: readonly string[];
   /** Set where the staging runner wrote the artifact: it must be of this very run and of the commit that was tested. */
   testedBy?: { runId: number; commit: string };
 }
@@ -80,16 +82,17 @@ export const finalizeAgentRun = async (
   const work = { place, workspace, author: run.claim.run };
   const ended = endingOf(endReason, exit);
   if (ended !== null) {
-    await keepIfPossible(context, work, finalizing);
+    await keepIfPossible(context, run, work, finalizing);
     return ended;
   }
   await points.reach("collect.before", job.id);
   const collected = await collect(context, run, work, finalizing);
   await points.reach("collect.after", job.id);
   if (collected.kind === "collected") {
-    return finalizeCommit(context, run, { place, commit: collected.commit }, finalizing);
+    const { commit, changedPaths } = collected;
+    return finalizeCommit(context, run, { place, commit, changedPaths }, finalizing);
   }
-  await keepIfPossible(context, work, finalizing);
+  await keepIfPossible(context, run, work, finalizing);
   return failedAttempt(whyNotTaken(collected, place));
 };
 
@@ -97,9 +100,14 @@ export const finalizeAgentRun = async (
  * Keeps what a run without success left. Where that fails, whatever the reason, the run's ending stands all the same: what it
  * left is still in its workspace, and is kept before that is used again.
  */
-const keepIfPossible = async (context: RunContext, work: Work, finalizing: Finalizing): Promise<void> => {
+const keepIfPossible = async (
+  context: RunContext,
+  run: ActiveRun,
+  work: Work,
+  finalizing: Finalizing,
+): Promise<void> => {
   try {
-    await keep(context, work, finalizing);
+    await keep(context, run, work, finalizing);
   } catch (error) {
     if (error instanceof FencedOffError || finalizing.signal.aborted) throw error;
     context.log.error(
@@ -130,7 +138,7 @@ export const finalizeCommit = async (
 const judge = async (
   { git }: RunContext,
   run: ActiveRun,
-  { place, commit, testedBy }: CollectedWork,
+  { place, commit, changedPaths, testedBy }: CollectedWork,
   signal: AbortSignal,
 ): Promise<Judgement> => {
   const { mirror, stage, start, artifact } = place;
@@ -140,7 +148,7 @@ const judge = async (
     stage,
     workItemId,
     reading: readGate(file, { workItemId, stage, ...testedBy }),
-    changedPaths: await mirror.changedPaths(start, commit, { signal }),
+    changedPaths: changedPaths ?? (await mirror.changedPaths(start, commit, { signal })),
     differsFromBase: stage.writes === "code" && (await differsFromBase(place, baseBranch, commit, signal)),
   });
 };

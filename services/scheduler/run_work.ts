@@ -27,7 +27,7 @@ export const workspaceOf = ({ config }: Pick<RunContext, "config">, { claim }: A
   join(config.workspacesDir, claim.task.workItemId);
 
 /** Takes the work of a run that exited 0 into the mirror. */
-export const collect = (
+export const collect = async (
   context: RunContext,
   run: ActiveRun,
   work: Work,
@@ -41,25 +41,47 @@ export const collect = (
     trailers: { "Orchestrator-Run": id },
   });
   const options = { git: context.git, mirror, workspace: work.workspace, start, artifact, message, runId: id };
-  return writingIn(
+  const collected = await writingIn(
     context,
     mirror,
     (fence) => collectWork({ ...options, fence, signal: finalizing.signal }),
     finalizing,
   );
+  if (collected.kind === "collected") {
+    const aside = { what: `what of run ${id} is not part of its work`, ref: collected.wipRef, notes: collected.notes };
+    tell(context, run, work.author, "not all that a run left is part of its work, or not as it was", aside);
+  }
+  return collected;
 };
 
 /** Keeps what a run without success left, for the next attempt and for people. */
-export const keep = async (context: RunContext, work: Work, finalizing: Finalizing): Promise<void> => {
+export const keep = async (context: RunContext, run: ActiveRun, work: Work, finalizing: Finalizing): Promise<void> => {
   const { mirror, start, artifact } = work.place;
-  const options = { git: context.git, mirror, workspace: work.workspace, start, artifact, runId: work.author.id };
-  const { ref, notes } = await writingIn(
+  const { id } = work.author;
+  const options = { git: context.git, mirror, workspace: work.workspace, start, artifact, runId: id };
+  const kept = await writingIn(
     context,
     mirror,
     (fence) => keepWork({ ...options, fence, signal: finalizing.signal }),
     finalizing,
   );
-  if (ref !== null) context.log.info({ runId: work.author.id, ref, notes }, "kept what a run without success left");
+  const left = { what: `what run ${id} left`, ...kept };
+  tell(context, run, work.author, "kept what a run without success left", left);
+};
+
+/** Says what is kept elsewhere, or was not taken: in the service's log, and in the log of the run at hand, where people look. */
+const tell = (
+  { log, runLogs }: RunContext,
+  run: ActiveRun,
+  author: Author,
+  message: string,
+  { what, ref, notes }: { what: string; ref: string | null; notes: readonly string[] },
+): void => {
+  const lines = ref === null ? notes : [...notes, `${what} is kept under ${ref}`];
+  if (lines.length === 0) return;
+  log[notes.length === 0 ? "info" : "warn"]({ runId: author.id, ref, notes }, message);
+  const text = lines.map((line) => `[orchestrator] ${line}\n`).join("");
+  runLogs.get(run.claim.run.id)?.append(`\n${text}`);
 };
 
 export type Salvaged =
@@ -91,7 +113,7 @@ export const salvage = async (context: RunContext, run: ActiveRun, place: RunPla
     if (collected === null) {
       const taken = await collect(context, run, work, launching);
       if (taken.kind !== "collected") {
-        await keep(context, work, launching);
+        await keep(context, run, work, launching);
         return { kind: "refused", reason: whyNotTaken(taken, began) };
       }
       collected = taken.commit;
@@ -99,7 +121,7 @@ export const salvage = async (context: RunContext, run: ActiveRun, place: RunPla
     if (await mirror.isAncestor(place.start, collected, { signal })) return { kind: "collected", commit: collected };
   }
   const isKept = collected !== null || (await mirror.resolve(wipRef(earlier.id), { signal })) !== null;
-  if (!isKept && !(await isHalfMade(workspace))) await keep(context, work, launching);
+  if (!isKept && !(await isHalfMade(workspace))) await keep(context, run, work, launching);
   return { kind: "kept", refs: await refsLeft(place, earlier, signal), outcome: earlier.outcome };
 };
 
