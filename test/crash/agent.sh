@@ -2,7 +2,7 @@
 # The harness's agent. It notes its start and its end where no crash of the services reaches, does each role's duty, and
 # leaves something running. The note of its end is the last that it does before its exit 0.
 set -u
-note() { echo "$1 $ORCH_JOB_ID $ORCH_RUN_ID $ORCH_WORK_ITEM_ID" >>"$CRASH_FOLDER/journal"; }
+note() { echo "$1 $ORCH_JOB_ID $ORCH_RUN_ID $ORCH_WORK_ITEM_ID $ORCH_STAGE" >>"$CRASH_FOLDER/journal"; }
 
 # Whether an earlier agent of this work item is at work still: two at once would spoil one another's work.
 alive="$CRASH_FOLDER/alive.$ORCH_WORK_ITEM_ID"

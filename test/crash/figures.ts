@@ -3,6 +3,8 @@ export interface CrashReport {
   runtime: string;
   seed: number;
   kills: number;
+  /** Rounds in which a service that was told to stop had stopped before it could be killed. */
+  stops: number;
   /** By `<service> <point>`, `<service> at a moment`, `<service> while stopping`. */
   killsPerPoint: Record<string, number>;
   /** Starts after a kill that became ready, with all that had to hold then. */
@@ -73,7 +75,7 @@ export const tellReport = (report: CrashReport): string => {
       .sort()
       .map(([name, n]) => `  ${String(n).padStart(5)}  ${name}`);
   return [
-    `${report.kills} kills on ${report.runtime}, seed ${report.seed}, in ${report.seconds} s`,
+    `${report.kills} kills (and ${report.stops} stops in time) on ${report.runtime}, seed ${report.seed}, in ${report.seconds} s`,
     ...counted(report.killsPerPoint),
     `recoveries                    ${report.recoveries}`,
     `work items, runs, advances    ${report.items}, ${report.runs}, ${report.advances}`,

@@ -20,6 +20,7 @@ export class Findings {
   readonly #beganMs = performance.now();
   readonly #onLine: ((text: string) => void) | undefined;
   #kills = 0;
+  #stops = 0;
 
   /** @param onLine told each kill and each violation as it comes. */
   constructor(onLine?: (text: string) => void) {
@@ -31,6 +32,11 @@ export class Findings {
     this.#kills += 1;
     countIn(this.#killsPerPoint, where);
     this.#onLine?.(`${String(this.#kills).padStart(5)}  ${where}`);
+  }
+
+  /** A service that was told to stop has come to its end before the kill. */
+  stopped(): void {
+    this.#stops += 1;
   }
 
   /** The same violation counts once, however often it is seen. */
@@ -56,6 +62,7 @@ export class Findings {
       runtime: isDeno ? "deno" : "node",
       seed,
       kills: this.#kills,
+      stops: this.#stops,
       killsPerPoint: this.#killsPerPoint,
       recoveries: this.recoveries,
       items: tasks.length,

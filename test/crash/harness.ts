@@ -176,7 +176,9 @@ class Harness {
       ]);
     }
     this.findings.complained(service);
-    this.findings.killed(`${service.name} ${round.kind === "point" ? round.point : what}`);
+    if (ending?.signal === "SIGKILL") {
+      this.findings.killed(`${service.name} ${round.kind === "point" ? round.point : what}`);
+    } else if (ending !== null && round.kind === "stop") this.findings.stopped();
   }
 
   /** Null where it lives on although nothing moves any more, or for longer than any point is away. */

@@ -103,47 +103,59 @@ test.each<[what: string, spoil: (seen: Snapshot) => void, said: RegExp]>([
   expect(all(seen).join("\n")).toMatch(new RegExp(said.source, "m"));
 });
 
-test.each<[what: string, notes: [Journal["notes"][number]["kind"], number, number][], said: RegExp | null]>([
+type Note = [kind: Journal["notes"][number]["kind"], jobId: number, runId: number, stage: string];
+
+test.each<[what: string, notes: Note[], said: RegExp | null]>([
   [
     "an agent that was run again because it had been cut short",
     [
-      ["start", 1, 1],
-      ["start", 1, 2],
-      ["end", 1, 2],
+      ["start", 1, 1, "review"],
+      ["start", 1, 2, "review"],
+      ["end", 1, 2, "review"],
     ],
     null,
   ],
   [
-    "agents of two jobs",
+    "a stage that was worked a second time after another one",
     [
-      ["start", 1, 1],
-      ["end", 1, 1],
-      ["start", 2, 2],
-      ["end", 2, 2],
+      ["start", 1, 1, "review"],
+      ["end", 1, 1, "review"],
+      ["start", 2, 2, "development"],
+      ["end", 2, 2, "development"],
+      ["start", 3, 3, "review"],
     ],
     null,
   ],
   [
     "one that was run again after its exit 0",
     [
-      ["start", 1, 1],
-      ["end", 1, 1],
-      ["start", 1, 2],
+      ["start", 1, 1, "review"],
+      ["end", 1, 1, "review"],
+      ["start", 1, 2, "review"],
     ],
     /^paid twice: run 2 of job 1/,
   ],
   [
+    "one that was run again after its exit 0 in the fresh job of a retry",
+    [
+      ["start", 1, 1, "deploy"],
+      ["end", 1, 1, "deploy"],
+      ["start", 2, 2, "deploy"],
+    ],
+    /^paid twice: run 2 of job 2 \(CRASH-1, deploy\) after run 1/,
+  ],
+  [
     "two at once",
     [
-      ["start", 1, 1],
-      ["overlap", 1, 2],
-      ["start", 1, 2],
+      ["start", 1, 1, "review"],
+      ["overlap", 1, 2, "review"],
+      ["start", 1, 2, "review"],
     ],
     /earlier agent was at work/,
   ],
 ])("the agents' journal with %s", (_, notes, said) => {
   const found = checkJournal({
-    notes: notes.map(([kind, jobId, runId]) => ({ kind, jobId, runId, workItemId: "CRASH-1" })),
+    notes: notes.map(([kind, jobId, runId, stage]) => ({ kind, jobId, runId, workItemId: "CRASH-1", stage })),
   });
   if (said === null) expect(found).toEqual([]);
   else expect(found.join("\n")).toMatch(said);

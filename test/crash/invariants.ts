@@ -85,16 +85,21 @@ export const checkRecovered = (seen: Snapshot, lastRunId: number): Violation[] =
     .map((run) => `run ${run.id} of a scheduler that is gone has no outcome`),
 ];
 
-/** Nobody pays twice, and no two agents are at work on one item. */
+/**
+ * Nobody pays twice, and no two agents are at work on one item. An item that comes back to a stage has been in another one
+ * meanwhile; until then it is the same work, in a fresh job after a retry as well.
+ */
 export const checkJournal = ({ notes }: Journal): Violation[] => {
-  const finished = new Map<number, number>();
+  const finished = new Map<string, { stage: string; runId: number }>();
   const violations: Violation[] = [];
-  for (const { kind, jobId, runId, workItemId } of notes) {
-    const before = finished.get(jobId);
-    if (kind === "start" && before !== undefined)
-      violations.push(`paid twice: run ${runId} of job ${jobId} (${workItemId}) after run ${before} had exited 0`);
+  for (const { kind, jobId, runId, workItemId, stage } of notes) {
+    const before = finished.get(workItemId);
+    if (kind === "start" && before?.stage === stage) {
+      const what = `run ${runId} of job ${jobId} (${workItemId}, ${stage})`;
+      violations.push(`paid twice: ${what} after run ${before.runId} had exited 0`);
+    }
     if (kind === "overlap") violations.push(`run ${runId} of ${workItemId} began while an earlier agent was at work`);
-    if (kind === "end") finished.set(jobId, runId);
+    if (kind === "end") finished.set(workItemId, { stage, runId });
   }
   return violations;
 };

@@ -3,7 +3,13 @@ import type { CrashSite } from "./site.ts";
 
 /** What the agents noted themselves, where no crash of the services reaches. */
 export interface Journal {
-  notes: { kind: "start" | "wrote" | "end" | "overlap"; jobId: number; runId: number; workItemId: string }[];
+  notes: {
+    kind: "start" | "wrote" | "end" | "overlap";
+    jobId: number;
+    runId: number;
+    workItemId: string;
+    stage: string;
+  }[];
 }
 
 export const readJournal = async ({ journal }: CrashSite): Promise<Journal> => {
@@ -14,8 +20,9 @@ export const readJournal = async ({ journal }: CrashSite): Promise<Journal> => {
   const lines = text.split("\n").slice(0, -1);
   return {
     notes: lines.map((line) => {
-      const [kind = "", job, run, workItemId = ""] = line.split(" ");
-      return { kind: kind as Journal["notes"][number]["kind"], jobId: Number(job), runId: Number(run), workItemId };
+      const [kind = "", job, run, workItemId = "", stage = ""] = line.split(" ");
+      const ids = { jobId: Number(job), runId: Number(run), workItemId };
+      return { kind: kind as Journal["notes"][number]["kind"], ...ids, stage };
     }),
   };
 };
