@@ -10,7 +10,8 @@ import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { UnusableError } from "@orchestrator/shared/unusable.ts";
 import { makeUsable } from "@orchestrator/shared/usable_folder.ts";
 import { BACKUP, namesIn } from "../backup/gather_backup.ts";
-import { lockFileOf, SchedulerRunningError } from "../scheduler/scheduler_lock.ts";
+import { lockFileOf } from "../scheduler/lock_file.ts";
+import { SchedulerRunningError } from "../scheduler/scheduler_lock.ts";
 
 const MIRROR_TIMEOUT_MS = 10 * 60_000;
 
@@ -35,7 +36,7 @@ export const restoreBackup = async (
   await makeUsable("ORCH_DATA_DIR", dataDir);
   await makeUsable("ORCH_REPOS_DIR", reposDir);
   const database = isFileUrl(dbUrl) ? fileOfUrl(dbUrl) : null;
-  const lock = database === null ? null : await takeKernelLock(lockFileOf(dbUrl));
+  const lock = database === null ? null : await takeKernelLock(await lockFileOf(dbUrl));
   if (database !== null && lock === null) throw new SchedulerRunningError(null);
   const folder = await mkdtemp(join(dataDir, "restore-"));
   try {

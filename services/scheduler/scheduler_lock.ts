@@ -1,13 +1,13 @@
 import { access } from "node:fs/promises";
-import { dirname, join } from "node:path";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { awaitKernelLock } from "@orchestrator/shared/storage/await_kernel_lock.ts";
-import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
+import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { type KernelLock, takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { type Holder, readLease } from "@orchestrator/shared/storage/take_lease.ts";
 import { unusableDatabase } from "@orchestrator/shared/storage/unusable_database.ts";
+import { lockFileOf } from "./lock_file.ts";
 
 /** There is a scheduler on this database already; it is the only one there may be. */
 export class SchedulerRunningError extends Error {
@@ -39,7 +39,7 @@ export const takeSchedulerLock = async (
     lookMs = STANDBY_LOOK_MS,
   }: { config: Pick<Config, "standby">; log: Log; signal: AbortSignal; lookMs?: number },
 ): Promise<KernelLock> => {
-  const lockFile = lockFileOf(dbUrl);
+  const lockFile = await lockFileOf(dbUrl);
   for (let tries = 0; ; tries++) {
     const lock = await takeLock(lockFile);
     if (lock) return lock;
@@ -59,7 +59,7 @@ export type LockState = { kind: "free" } | { kind: "held"; holder: Holder | null
  * look: a scheduler that starts in that very moment is refused, one that runs notices nothing.
  */
 export const lookAtLock = async (dbUrl: string): Promise<LockState> => {
-  const file = lockFileOf(dbUrl);
+  const file = await lockFileOf(dbUrl);
   const exists = await access(file).then(
     () => true,
     (error: NodeJS.ErrnoException) => error.code !== "ENOENT" && error.code !== "ENOTDIR",
@@ -83,9 +83,6 @@ export const whyNotListening = async (
   const lock = await lookAtLock(dbUrl);
   return lock.kind === "held" ? new SchedulerRunningError(lock.holder) : error;
 };
-
-/** The file of the lock that makes a process the only scheduler of a file database; it stands beside it. */
-export const lockFileOf = (dbUrl: string): string => join(dirname(fileOfUrl(dbUrl)), "scheduler.lock.db");
 
 const takeLock = async (file: string): Promise<KernelLock | null> => takeKernelLock(file).catch(unusableLock(file));
 
