@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { probeWrite } from "@orchestrator/shared/storage/probe_write.ts";
 import { freeBytes } from "./disk_space.ts";
@@ -23,7 +24,10 @@ export const readiness = async (
     .confirm()
     .then(() => storage.write(probeWrite))
     .then(() => null)
-    .catch((error: unknown) => `the database cannot be written: ${error instanceof Error ? error.message : error}`);
+    .catch((error: unknown) => {
+      const { message = error } = error as Partial<Error>;
+      return error instanceof FencedOffError ? error.message : `the database cannot be written: ${message}`;
+    });
   const late = sleep(WRITE_LIMIT_MS, `the database could not be written within ${WRITE_LIMIT_MS} ms`, { ref: false });
   const fault = await Promise.race([writable, late]);
   if (fault !== null) reasons.push(fault);

@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { HttpEnv } from "./env.ts";
 import { type GuardOptions, guard } from "./guard.ts";
-import { problem } from "./problem.ts";
+import { type ProblemCode, problem } from "./problem.ts";
 import { requestContext } from "./request_context.ts";
 
 export interface BaseAppOptions {
@@ -32,7 +32,7 @@ export const createBaseApp = ({ log, clock, guard: guardOptions }: BaseAppOption
     const passing = PASSING.get(String((error as { code?: unknown }).code));
     if (passing !== undefined) {
       c.var.log.warn({ err: error, method: c.req.method, path: c.req.path }, "request could not be answered now");
-      return problem("unavailable", passing, { headers: { "retry-after": RETRY_AFTER_S } });
+      return problem(passing.code, passing.detail, { headers: { "retry-after": RETRY_AFTER_S } });
     }
     c.var.log.error({ err: error, method: c.req.method, path: c.req.path }, "request failed");
     return problem("internal", `The request failed inside the service. Its log has more under ${c.var.requestId}.`);
@@ -41,12 +41,31 @@ export const createBaseApp = ({ log, clock, guard: guardOptions }: BaseAppOption
   return app;
 };
 
-/** Codes of errors that are nobody's fault here and may be gone at the next try: the database is locked, or out of reach. */
-const PASSING: ReadonlyMap<string, string> = new Map([
-  ["storage_busy", "The database is locked by another program; nothing was changed. Try again in a moment."],
+/**
+ * Codes of errors that are nobody's fault here and may be gone at the next try: the database is locked, out of reach, or
+ * another scheduler's, which then answers in this one's place.
+ */
+const PASSING: ReadonlyMap<string, { code: ProblemCode; detail: string }> = new Map([
+  [
+    "storage_busy",
+    {
+      code: "unavailable",
+      detail: "The database is locked by another program; nothing was changed. Try again in a moment.",
+    },
+  ],
   [
     "storage_unreachable",
-    "The database cannot be reached; whether anything was changed is not known. Look, then try again.",
+    {
+      code: "unavailable",
+      detail: "The database cannot be reached; whether anything was changed is not known. Look, then try again.",
+    },
+  ],
+  [
+    "fenced_off",
+    {
+      code: "fenced_off",
+      detail: "Another scheduler has taken over the database, and this one ends; nothing was changed. Ask that one.",
+    },
   ],
 ]);
 const RETRY_AFTER_S = "5";

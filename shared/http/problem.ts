@@ -20,6 +20,7 @@ export const PROBLEMS = {
   unknown_repo: { status: 422, title: "Unknown repository" },
   internal: { status: 500, title: "Internal error" },
   unavailable: { status: 503, title: "Not available now" },
+  fenced_off: { status: 503, title: "Another scheduler has taken over" },
 } as const satisfies Record<string, { status: ContentfulStatusCode; title: string }>;
 
 export type ProblemCode = keyof typeof PROBLEMS;

@@ -1,4 +1,5 @@
 import { PROBLEMS, type ProblemCode, problem, problemSchema } from "@orchestrator/shared/http/problem.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { StorageBusyError, StorageUnreachableError } from "@orchestrator/shared/storage/connection.ts";
 import { Hono } from "hono";
 import * as v from "valibot";
@@ -20,6 +21,9 @@ const createThings = () => {
   });
   app.get("/away", () => {
     throw new StorageUnreachableError(new TypeError("connect ECONNREFUSED db.internal:8080"));
+  });
+  app.get("/taken-over", () => {
+    throw new FencedOffError(3, 4);
   });
   app.get("/fails-later", async () => Promise.reject(new TypeError("secret internals")));
   return test;
@@ -49,16 +53,18 @@ describe("what is not there", () => {
 });
 
 describe("an exception", () => {
-  test.each(["/locked", "/away"])(
-    "at %s may be gone at the next try: 503, when to come again, nothing internal",
-    async (path) => {
-      const answer = await createThings().app.request(path);
-      expect(answer.headers.get("retry-after")).toBe("5");
-      const body = await problemOf(answer);
-      expect([body.status, body.code]).toEqual([503, "unavailable"]);
-      expect(JSON.stringify(body)).not.toMatch(/pid|db\.internal|ECONNREFUSED/);
-    },
-  );
+  test.each([
+    ["/locked", "unavailable", "locked by another program"],
+    ["/away", "unavailable", "cannot be reached"],
+    ["/taken-over", "fenced_off", "Another scheduler has taken over"],
+  ])("at %s may be gone at the next try: 503, when to come again, nothing internal", async (path, code, detail) => {
+    const answer = await createThings().app.request(path);
+    expect(answer.headers.get("retry-after")).toBe("5");
+    const body = await problemOf(answer);
+    expect([body.status, body.code]).toEqual([503, code]);
+    expect(body.detail).toContain(detail);
+    expect(JSON.stringify(body)).not.toMatch(/pid|db\.internal|ECONNREFUSED|epoch/);
+  });
 
   test.each(["/fails", "/fails-later"])("at %s is 500: the log has it, the answer nothing of it", async (path) => {
     const { app, lines } = createThings();
