@@ -81,7 +81,7 @@ export class Dispatcher {
   }
 
   async #claimAll(): Promise<void> {
-    const { log, onFencedOff } = this.#context;
+    const { log } = this.#context;
     clearTimeout(this.#timer);
     try {
       await this.#followWallClock();
@@ -91,7 +91,8 @@ export class Dispatcher {
         this.#begin(claim);
       }
     } catch (error) {
-      if (error instanceof FencedOffError) return onFencedOff(error);
+      // Told by the storage: there is nothing left to claim here.
+      if (error instanceof FencedOffError) return;
       log.error({ err: error, retryInMs: RETRY_MS }, "no job could be claimed; trying again");
       this.#wakeIn(RETRY_MS);
     }

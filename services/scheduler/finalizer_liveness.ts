@@ -68,6 +68,11 @@ export class FinalizerLiveness {
     return true;
   }
 
+  /** Aborts every finalizer. */
+  abortAll(reason: Error): void {
+    for (const { abort } of this.#marks.values()) abort.abort(reason);
+  }
+
   /** The jobs that are marked. */
   jobIds(): number[] {
     return [...this.#marks.keys()];

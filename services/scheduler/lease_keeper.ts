@@ -74,9 +74,6 @@ export interface Tenure {
   stop(): Promise<void>;
 }
 
-/** A kernel lock lasts as long as the process does. */
-export const kernelTenure: Tenure = { confirm: async () => {}, stop: async () => {} };
-
 /**
  * Renews the lease every third of its time to live. One that has lapsed (the machine slept, the server could not be reached)
  * is renewed before anything is done under it; where the epoch has moved on, this process is no longer the scheduler.
@@ -86,7 +83,6 @@ export class LeaseKeeper implements Tenure {
   readonly #ttlMs: number;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #onFencedOff: (error: Error) => void;
   #renewedMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #renewing: Promise<void> | null = null;
@@ -97,13 +93,11 @@ export class LeaseKeeper implements Tenure {
     ttlMs: number;
     clock: Clock;
     log: Log;
-    onFencedOff: (error: Error) => void;
   }) {
     this.#storage = options.storage;
     this.#ttlMs = options.ttlMs;
     this.#clock = options.clock;
     this.#log = options.log;
-    this.#onFencedOff = options.onFencedOff;
     this.#renewedMs = options.clock.monotonicMs();
     this.#schedule();
   }
@@ -119,7 +113,7 @@ export class LeaseKeeper implements Tenure {
     await this.#storage
       .write((tx) => releaseLease(tx))
       .catch((error: unknown) => {
-        if (error instanceof FencedOffError) return this.#onFencedOff(error);
+        if (error instanceof FencedOffError) return;
         this.#log.warn({ err: error }, "the lease could not be given back");
       });
   }
@@ -129,7 +123,7 @@ export class LeaseKeeper implements Tenure {
     this.#timer = setTimeout(() => {
       this.#renew()
         .catch((error: unknown) => {
-          if (error instanceof FencedOffError) return this.#onFencedOff(error);
+          if (error instanceof FencedOffError) return;
           this.#log.error(
             { err: error },
             "the lease could not be renewed; nothing is claimed, started or pushed once it has lapsed",

@@ -52,6 +52,14 @@ const fail = async (error: unknown): Promise<never> => {
   process.exit(exitCodeOf(error));
 };
 
+/** How long a scheduler that another has taken over from may stop, in ms, on top of the grace that its agents have. */
+const FENCED_OFF_MARGIN_MS = 5_000;
+const endAtLast = (): never => {
+  const ms = config.killGraceMs + FENCED_OFF_MARGIN_MS;
+  log.error(`not all could be stopped within ${ms} ms; ending all the same, since another scheduler works`);
+  process.exit(EXIT.notTheScheduler);
+};
+
 onSignals((signal) => void stop(signal, EXIT.ok));
 
 // In the order in which they start. Listening comes first: a port that is taken ends the start before it has done anything.
@@ -71,7 +79,10 @@ const scheduler = await startScheduler({
   points: createPoints(config.faultPoint),
   random: Math.random,
   signal: stopping.signal,
-  onFencedOff: (error) => void stop(error.message, EXIT.notTheScheduler),
+  onFencedOff: (error) => {
+    setTimeout(endAtLast, config.killGraceMs + FENCED_OFF_MARGIN_MS);
+    void stop(error.message, EXIT.notTheScheduler);
+  },
 }).catch(fail);
 stops.push(["the scheduler", () => scheduler.stop()]);
 // First nothing is claimed any more, then nobody is let in, and then what runs is brought to its end.

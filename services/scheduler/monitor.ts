@@ -47,8 +47,9 @@ export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work
     await settle(context, run, result, finalizing.begin());
     await points.reach("clear.before", jobId);
   } catch (error) {
-    if (error instanceof FencedOffError) context.onFencedOff(error);
-    else log.error({ err: error, jobId, runId }, "a run could not be settled; the reaper will take the job");
+    // The job of one that has been fenced off is another scheduler's already.
+    if (!(error instanceof FencedOffError))
+      log.error({ err: error, jobId, runId }, "a run could not be settled; the reaper will take the job");
   } finally {
     liveness.clear(jobId, runId);
     run.over();

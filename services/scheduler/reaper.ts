@@ -53,7 +53,7 @@ export class Reaper {
    * it came, and the next sweep tries that again.
    */
   async sweep(): Promise<void> {
-    const { storage, clock, log, reaperCounters: counters, onFencedOff } = this.#context;
+    const { storage, clock, log, reaperCounters: counters } = this.#context;
     const began = clock.monotonicMs();
     try {
       const running = await listRunning(storage);
@@ -65,7 +65,6 @@ export class Reaper {
       await this.#step({ step: "leaked marks" }, () => this.#dropMarksWithoutJob(running));
       await this.#step({ step: "orphans" }, () => this.#endOrphans(running));
     } catch (error) {
-      if (error instanceof FencedOffError) onFencedOff(error);
       counters.errors += 1;
       log.error({ err: error }, "a reaper sweep broke off; the next one will look again");
     }

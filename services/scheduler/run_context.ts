@@ -33,8 +33,6 @@ export interface RunContext {
   stagingCounters: StagingCounters;
   /** From 0 to 1. */
   random: () => number;
-  /** Called when a write or push finds that another scheduler has taken over. */
-  onFencedOff: (error: Error) => void;
 }
 
 /**

@@ -20,9 +20,10 @@ import { Dispatcher } from "./dispatcher.ts";
 import { removeExitNotes } from "./exit_notes.ts";
 import { FinalizerLiveness } from "./finalizer_liveness.ts";
 import { createMirrors } from "./git/mirror.ts";
-import { challenge, kernelTenure, LeaseKeeper } from "./lease_keeper.ts";
+import { challenge, LeaseKeeper } from "./lease_keeper.ts";
 import { endLeftovers } from "./leftovers.ts";
 import { createLocalApi } from "./local_api.ts";
+import { LockKeeper } from "./lock_keeper.ts";
 import { LogRetention } from "./log_retention.ts";
 import { createSchedulerMetrics } from "./metrics/scheduler_metrics.ts";
 import { monitorRun } from "./monitor.ts";
@@ -52,7 +53,10 @@ export interface SchedulerOptions {
   busyLimitMs?: number;
   /** Ends the waiting of a scheduler in standby. */
   signal: AbortSignal;
-  /** Called when another scheduler has taken over: this process must end. */
+  /**
+   * Called once, when another scheduler has taken over: this process must end. Its agents, and what its finalizers have git do,
+   * are being ended by then.
+   */
   onFencedOff: (error: Error) => void;
 }
 
@@ -76,14 +80,18 @@ export interface Scheduler {
  * Starts the scheduler. The order is the contract: lock, epoch, what an earlier process left is ended, its jobs are
  * requeued, and only then may the reaper look at an empty finalizer registry and the dispatcher claim.
  */
-export const startScheduler = async (given: SchedulerOptions): Promise<Scheduler> => {
+export const startScheduler = async (options: SchedulerOptions): Promise<Scheduler> => {
+  const { config, clock, log, points } = options;
+  const activeRuns = new ActiveRuns();
+  const liveness = new FinalizerLiveness(clock);
   const fencedOff = new AbortController();
   const onFencedOff = (error: Error): void => {
+    // What is in hand here is another scheduler's already: not even a push that is under way may land any more.
+    for (const run of activeRuns.all()) run.end({ outcome: "interrupted", class: "shutdown", reason: error.message });
+    liveness.abortAll(error);
     fencedOff.abort(error);
-    given.onFencedOff(error);
+    options.onFencedOff(error);
   };
-  const options: SchedulerOptions = { ...given, onFencedOff };
-  const { config, clock, log, points } = options;
   const holder: Holder = { host: hostname(), pid: process.pid, since: isoTime(clock.now()) };
   await checkSurroundings(config);
 
@@ -110,7 +118,7 @@ export const startScheduler = async (given: SchedulerOptions): Promise<Scheduler
     lock?.release();
     throw unusableDatabase(error, config.dbUrl);
   });
-  const tenure = lock ? kernelTenure : new LeaseKeeper({ ...options, storage, ttlMs });
+  const tenure = lock ? new LockKeeper({ lock, storage, log }) : new LeaseKeeper({ ...options, storage, ttlMs });
   const runLogs: RunLogs = new RunLogs((bytes) => retention.grown(bytes));
   const retention = new LogRetention({
     folder: join(config.dataDir, "logs"),
@@ -126,9 +134,9 @@ export const startScheduler = async (given: SchedulerOptions): Promise<Scheduler
     instanceId,
     git,
     mirrors: createMirrors({ git, reposDir: config.reposDir, repos: config.repos }),
-    activeRuns: new ActiveRuns(),
+    activeRuns,
     runLogs,
-    liveness: new FinalizerLiveness(clock),
+    liveness,
     faults: new SystemicFaults({ storage, clock, log }),
     reaperCounters: createReaperCounters(),
     stagingCounters: createStagingCounters(),

@@ -1,7 +1,15 @@
+import { stat } from "node:fs/promises";
 import { createClient, LibsqlError } from "@libsql/client";
 
 /** Held until `release`, or until the kernel sees the process gone. */
 export interface KernelLock {
+  readonly path: string;
+  /**
+   * Looks whether the file that is locked still stands at its path: the kernel locks files, not names, so whoever comes after
+   * it was removed or replaced is refused no more.
+   * @returns what is wrong, or null where it is in its place.
+   */
+  findFault(): Promise<string | null>;
   release(): void;
 }
 
@@ -23,7 +31,18 @@ export const takeKernelLock = async (path: string): Promise<KernelLock | null> =
     // A transaction that has only begun holds a lock of which other openers may still see the file as free to read; a write
     // inside it makes the claim one that any version of SQLite understands.
     await transaction.execute("CREATE TABLE IF NOT EXISTS held (by_the_scheduler INTEGER)");
+    const held = await stat(path, { bigint: true });
     return {
+      path,
+      findFault: async () => {
+        try {
+          const found = await stat(path, { bigint: true });
+          return found.dev === held.dev && found.ino === held.ino ? null : "another file stands in its place";
+        } catch (error) {
+          const { code, message } = error as NodeJS.ErrnoException;
+          return code === "ENOENT" || code === "ENOTDIR" ? "it is gone" : `it cannot be looked at (${message})`;
+        }
+      },
       release: () => {
         transaction.close();
         client.close();

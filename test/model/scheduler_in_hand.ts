@@ -13,7 +13,6 @@ import { vi } from "vitest";
 import { ActiveRuns } from "../../services/scheduler/active_runs.ts";
 import { createReaperCounters, createStagingCounters } from "../../services/scheduler/counters.ts";
 import { FinalizerLiveness } from "../../services/scheduler/finalizer_liveness.ts";
-import { kernelTenure } from "../../services/scheduler/lease_keeper.ts";
 import { createLocalApi } from "../../services/scheduler/local_api.ts";
 import { Reaper } from "../../services/scheduler/reaper.ts";
 import { requeueRunningJobs } from "../../services/scheduler/requeue_running_jobs.ts";
@@ -24,6 +23,7 @@ import { type RequeuedBy, type Settlement, settleRun } from "../../services/sche
 import { SystemicFaults } from "../../services/scheduler/systemic_faults.ts";
 import { failNextCommit, unreachable } from "../helpers/failing_commits.ts";
 import type { FakeClock } from "../helpers/fake_clock.ts";
+import { lastingTenure } from "../helpers/lasting_tenure.ts";
 import { MonitorInHand } from "./monitor_in_hand.ts";
 import { CONFIG, RANDOM, REPOS } from "./surroundings.ts";
 
@@ -69,14 +69,13 @@ export class SchedulerInHand {
     this.storage = storage;
     this.fencedOff = fencedOff;
     const reached: Omit<RunContext, "git" | "mirrors" | "runLogs"> = {
-      ...{ config: CONFIG, storage, tenure: kernelTenure, instanceId, clock, log, points: this.#points },
+      ...{ config: CONFIG, storage, tenure: lastingTenure, instanceId, clock, log, points: this.#points },
       activeRuns: new ActiveRuns(),
       liveness: new FinalizerLiveness(clock),
       faults: new SystemicFaults({ storage, clock, log }),
       reaperCounters: createReaperCounters(),
       stagingCounters: createStagingCounters(),
       random: () => RANDOM,
-      onFencedOff: () => undefined,
     };
     const runLogs = { open: async () => undefined, close: async () => undefined, get: () => undefined };
     this.context = { ...reached, runLogs } as unknown as RunContext;

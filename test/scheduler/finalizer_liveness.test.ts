@@ -51,6 +51,15 @@ test("a clear takes away only the mark of the run that it names", () => {
   expect(liveness.clear(7, 10)).toBe(false);
 });
 
+test("all that are marked can be aborted at once, for one reason; their marks are theirs to clear", () => {
+  const { liveness, mark } = setup();
+  const aborts = [mark(7, 9), mark(8, 10)];
+  const reason = new Error("another scheduler has taken over");
+  liveness.abortAll(reason);
+  expect(aborts.map(({ signal }) => signal.reason)).toEqual([reason, reason]);
+  expect(liveness.jobIds()).toEqual([7, 8]);
+});
+
 test("ages go by the monotonic clock: an hour on the wall either way changes nothing", () => {
   const { clock, liveness, mark } = setup();
   mark(7, 9);

@@ -3,13 +3,16 @@ import { once } from "node:events";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
+import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { expect, onTestFinished, test } from "vitest";
+import { git } from "../helpers/git.ts";
+import { makeHangingPush } from "../helpers/hanging_push.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
 import { projectRoot, runtimeArgv } from "../helpers/runtime.ts";
 import { makeSite, postTask, type Site, startTestScheduler } from "../helpers/scheduler.ts";
 import { openTestStorage } from "../helpers/storage.ts";
+import { takeOver } from "../helpers/take_over.ts";
 
 const TTL_MS = 600;
 
@@ -91,6 +94,13 @@ test("a standby takes over from one that was killed, when the lease has not chan
   expect(await stateOf(site)).toEqual({ epoch: 2, pid: standby.pid });
 });
 
+const withTask = async (site: Site): Promise<void> => {
+  await mkdir(site.config.dataDir, { recursive: true });
+  const { storage } = await openTestStorage({ path: site.config.dbUrl.slice("file:".length) });
+  await insertTaskWithJob(storage, { workItemId: "ORCH-1" });
+  await storage.close();
+};
+
 test("one that was frozen while another took over writes nothing more, ends its agents and exits 75", async () => {
   const site = await makeSite();
   const pidFile = join(site.folder, "agent-pid");
@@ -98,10 +108,7 @@ test("one that was frozen while another took over writes nothing more, ends its 
     "analysis",
     `echo $PPID >${pidFile}.part && mv ${pidFile}.part ${pidFile}; while :; do sleep 1; done\n`,
   );
-  await mkdir(site.config.dataDir, { recursive: true });
-  const { storage } = await openTestStorage({ path: site.config.dbUrl.slice("file:".length) });
-  await insertTaskWithJob(storage, { workItemId: "ORCH-1" });
-  await storage.close();
+  await withTask(site);
   const first = await startLeased(site);
   await first.says("scheduler 2");
   await expect.poll(() => readFile(pidFile, "utf8").catch(() => ""), { timeout: 20_000 }).not.toBe("");
@@ -126,6 +133,20 @@ test("one that was frozen while another took over writes nothing more, ends its 
   expect(await events()).toEqual(before);
   expect(readProcess(agent)).toBe(null);
   expect(await stateOf(site)).toEqual({ epoch: 3, pid: standby.pid });
+});
+
+test("one that finds out while it pushes ends the push, which lands no more, and exits 75", async () => {
+  const site = await makeSite();
+  const push = await makeHangingPush(site);
+  await withTask(site);
+  const first = await startLeased(site, { parentEnv: { ...site.config.parentEnv, PATH: push.path } });
+  const pid = await push.waits();
+  const { started } = readProcess(pid)!;
+  await takeOver(site);
+  expect(await first.says("fenced off")).toContain("epoch 2, the database is at epoch 3");
+  expect((await first.exited).code).toBe(75);
+  expect(isAlive(pid, started)).toBe(false);
+  expect(await git(site.remote, "for-each-ref", "--format=%(refname)")).toBe("refs/heads/main");
 });
 
 test("one that merely slept past its lease renews it and goes on", async () => {

@@ -1,4 +1,5 @@
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
 import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { describe, expect, test } from "vitest";
 import { makeSite } from "../helpers/scheduler.ts";
@@ -31,6 +32,30 @@ describe("a second scheduler on a database", () => {
       scheduler: { epoch: number; holder: { pid: number } };
     };
     expect(queue.scheduler).toMatchObject({ epoch: 2, holder: { pid: third.pid } });
+  });
+
+  test("is refused by whatever name it knows it: here by a link in another folder", async () => {
+    const site = await makeSite();
+    const first = await startSchedulerProcess(site);
+    await first.ready;
+    const elsewhere = join(site.folder, "elsewhere");
+    await mkdir(elsewhere);
+    await symlink(join(site.config.dataDir, "orchestrator.db"), join(elsewhere, "linked.db"));
+    const second = await startSchedulerProcess(site, { ORCH_DB_URL: `file:${join(elsewhere, "linked.db")}` });
+    expect((await second.exited).code).toBe(75);
+    expect(second.lines.at(-1)).toMatchObject({ msg: expect.stringContaining(`pid ${first.pid} on `) });
+  });
+
+  test("ends the first with 75, where somebody has removed the lock file: of that the first has said what to do", async () => {
+    const site = await makeSite();
+    const first = await startSchedulerProcess(site);
+    await first.ready;
+    await rm(join(site.config.dataDir, "scheduler.lock.db"));
+    const said = () => first.lines.find(({ msg }) => String(msg).includes("Restart this scheduler"));
+    await expect.poll(said, { timeout: 20_000 }).toMatchObject({ level: "error" });
+    const second = await startSchedulerProcess(site);
+    await second.ready;
+    expect(await first.exited).toEqual({ code: 75, signal: null });
   });
 
   test("is refused before it migrates: the database is not touched", async () => {

@@ -8,7 +8,7 @@ import { SystemicFaults } from "../../services/scheduler/systemic_faults.ts";
 import { deferred } from "../helpers/deferred.ts";
 import { makeSite, postTask, type Site, startTestScheduler } from "../helpers/scheduler.ts";
 import { startSchedulerProcess } from "../helpers/scheduler_process.ts";
-import { openTestStorage } from "../helpers/storage.ts";
+import { takeOver } from "../helpers/take_over.ts";
 import { keepLog } from "./faults/kept_log.ts";
 
 /** Has agents of `analysis` run until the file `go` is there, and then be killed by nobody here. */
@@ -26,12 +26,6 @@ const waitingAgents = async (site: Site) => {
     go,
     begun: (workItemId: string) => expect.poll(() => isThere(begun(workItemId)), { timeout: 20_000 }).toBe(true),
   };
-};
-
-/** Another scheduler takes the database over: it has the next epoch. */
-const takeOver = async (site: Site): Promise<void> => {
-  const { storage } = await openTestStorage({ path: site.config.dbUrl.slice("file:".length) });
-  await storage.close();
 };
 
 test("whatever cannot be stopped, the rest is: the database is closed, the lock is free, and each failure is told", async () => {

@@ -1,8 +1,8 @@
-import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { describe, expect, test } from "vitest";
 import { HeldPoints } from "../helpers/held_points.ts";
 import { BreakingPoints, makeDue, onlyStages } from "../helpers/on_the_way.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
+import { takeOver } from "../helpers/take_over.ts";
 import { countAgents } from "./faults/count_agents.ts";
 import { keepLog } from "./faults/kept_log.ts";
 
@@ -87,18 +87,19 @@ test("the loss of the fence is no outcome: nothing is settled any more", async (
   const site = await makeSite();
   const { log, said } = keepLog();
   const lost: Error[] = [];
-  const error = new FencedOffError(1, 2);
   const scheduler = await startTestScheduler(site, {
     log,
     onFencedOff: (seen) => void lost.push(seen),
     points: {
       reach: async (name) => {
-        if (name === "gate.read") throw error;
+        if (name === "gate.read") await takeOver(site);
       },
     },
   });
   await postTask(scheduler, { workItemId: "ORCH-1" });
-  await expect.poll(() => lost.length).toBe(1);
-  expect(lost).toEqual([error]);
+  await expect.poll(() => lost.length, { timeout: 20_000 }).toBe(1);
+  await scheduler.context.activeRuns.whenIdle();
+  expect(lost).toMatchObject([{ code: "fenced_off" }]);
   expect(said("settled")).toEqual([]);
+  expect(said("could not be settled")).toEqual([]);
 });

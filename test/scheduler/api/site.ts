@@ -10,12 +10,12 @@ import { ActiveRun, ActiveRuns } from "../../../services/scheduler/active_runs.t
 import { createSchedulerApp } from "../../../services/scheduler/app.ts";
 import { createReaperCounters, createStagingCounters } from "../../../services/scheduler/counters.ts";
 import { FinalizerLiveness } from "../../../services/scheduler/finalizer_liveness.ts";
-import { kernelTenure } from "../../../services/scheduler/lease_keeper.ts";
 import { createLocalApi } from "../../../services/scheduler/local_api.ts";
 import { createSchedulerMetrics } from "../../../services/scheduler/metrics/scheduler_metrics.ts";
 import { RunLogs } from "../../../services/scheduler/run_logs.ts";
 import type { RunResult } from "../../../services/scheduler/run_result.ts";
 import { type Settlement, settleRun } from "../../../services/scheduler/settle.ts";
+import { lastingTenure } from "../../helpers/lasting_tenure.ts";
 import { openTestStorage } from "../../helpers/storage.ts";
 import { tempFolder } from "../../helpers/temp_folder.ts";
 import { captureLog, postJson } from "../../shared/http/harness.ts";
@@ -57,7 +57,7 @@ export const openSite = async (
   const context = {
     storage,
     instanceId,
-    tenure: kernelTenure,
+    tenure: lastingTenure,
     clock,
     config,
     activeRuns: new ActiveRuns(),
