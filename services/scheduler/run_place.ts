@@ -3,6 +3,7 @@ import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { recordHead } from "@orchestrator/shared/storage/record_head.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import type { Mirror } from "./git/mirror.ts";
+import { setAside } from "./git/set_aside.ts";
 import { startCommit } from "./git/start_commit.ts";
 import { type Fence, holdOf, ownRunOf, type RunContext, writingIn } from "./run_context.ts";
 import type { RunResult } from "./run_result.ts";
@@ -19,9 +20,10 @@ export interface RunPlace {
 }
 
 /**
- * Fetches the repository and finds the commit that a run starts from, or why it cannot start. The place is recorded as the
- * task's head where it is not that already (before the first settle, and where a push of the task's own is adopted), so that
- * everybody who works on the task from here on means the same commit.
+ * Fetches the repository, sees to it that nothing in the mirror passes for this run's, and finds the commit that it starts
+ * from, or why it cannot start. The place is recorded as the task's head where it is not that already (before the first
+ * settle, and where a push of the task's own is adopted), so that everybody who works on the task from here on means the same
+ * commit.
  */
 export const findPlace = async (
   context: RunContext,
@@ -35,6 +37,12 @@ export const findPlace = async (
   await points.reach("fetch.before", job.id);
   const work = async (fence: Fence): Promise<void> => {
     await mirror.fetch({ signal });
+    const aside = await setAside({ git, mirror, runId: run.claim.run.id, fence, signal });
+    if (aside.length > 0)
+      log.warn(
+        { ...holdOf(run), refs: aside },
+        "another run of this number had left work in the mirror; it was set aside",
+      );
     await tidy(context, run, mirror, fence);
   };
   await writingIn(context, mirror, work, { signal, onWait: (waiting) => run.waits(waiting) });

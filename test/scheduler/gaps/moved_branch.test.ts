@@ -1,12 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { countMarkers } from "@orchestrator/shared/defer.ts";
-import { writeFrontmatter } from "@orchestrator/shared/frontmatter.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
-import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { describe, expect, test } from "vitest";
-import { startFakeStager } from "../../helpers/fake_stager.ts";
 import { git } from "../../helpers/git.ts";
+import { startGoodStager } from "../../helpers/good_stager.ts";
 import { HeldPoints } from "../../helpers/held_points.ts";
 import { BreakingPoints, makeDue, onlyStages, reap } from "../../helpers/on_the_way.ts";
 import { makeSite, postTask, type Site, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
@@ -174,26 +172,7 @@ esac\n`,
 
 test("a staging run that met another run's push is worked anew on what was pushed, without a marker", async () => {
   const site = await makeSite({ stagingRunnerEnabled: true });
-  const tested: string[] = [];
-  const stager = await startFakeStager(async (call) => {
-    const reader = await openReadOnly(site.config.dbUrl, null);
-    const [task] = await reader.query<{ head: string }>("SELECT head FROM tasks WHERE id = ?", [call.request.task_id]);
-    await reader.close();
-    tested.push(task!.head);
-    const about = { run_id: call.request.run_id, commit: task!.head };
-    const content = writeFrontmatter(
-      {
-        ...{ work_item: "ORCH-1", stage: "deploy-staging", author_agent: "staging-runner", status: "completed" },
-        ...{ created_at: "2026-01-01", model_used: "n/a", staging_status: "SUCCESS", ...about },
-      },
-      "# Staging log\n",
-    );
-    call.send({
-      ...{ event: "result", verdict: "success", class: null, action: "advance", reason: "all passed" },
-      ...{ commit: task!.head, artifact: { path: "docs/work-items/ORCH-1/15-staging-log.md", content } },
-    });
-    call.end();
-  });
+  const stager = await startGoodStager(site);
   const points = new HeldPoints();
   const pushing = points.hold("push.before");
   const config = { stagerUrl: stager.url, ...onlyStages(site, "development", "deploy-staging") };
@@ -214,7 +193,7 @@ test("a staging run that met another run's push is worked anew on what was pushe
   const { task, runs, jobs } = await taskWhen(scheduler, "ORCH-1", isOver);
   expect(task).toMatchObject({ status: "done", blockedReason: null });
   expect(runs.map((one) => one.outcomeClass)).toEqual([null, "branch_moved", null]);
-  expect(tested).toEqual([await git(mirror, "rev-parse", `${pushed}^`), pushed]);
+  expect(stager.tested).toEqual([await git(mirror, "rev-parse", `${pushed}^`), pushed]);
   expect(await git(site.remote, "rev-parse", `${BRANCH}^`)).toBe(pushed);
   expect(jobs.map((job) => countMarkers(job.taskContent))).toEqual([0, 0]);
 });

@@ -1,48 +1,17 @@
 import { countMarkers } from "@orchestrator/shared/defer.ts";
-import { writeFrontmatter } from "@orchestrator/shared/frontmatter.ts";
-import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { describe, expect, test } from "vitest";
 import { deferred } from "../../helpers/deferred.ts";
 import { type StagingCallSeen, startFakeStager } from "../../helpers/fake_stager.ts";
 import { git } from "../../helpers/git.ts";
+import { STAGING_LOG, sendStarted, sendSuccess, startGoodStager } from "../../helpers/good_stager.ts";
 import { BreakingPoints, makeDue, onlyStages, reap } from "../../helpers/on_the_way.ts";
 import { makeSite, postTask, type Site, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
 import { startSchedulerProcess } from "../../helpers/scheduler_process.ts";
 
-const ARTIFACT = "docs/work-items/ORCH-1/15-staging-log.md";
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 
-const sendStarted = (call: StagingCallSeen, commit: string): void =>
-  call.send({
-    event: "started",
-    ...{ job_id: call.request.job_id, run_id: call.request.run_id, commit },
-    ...{ branch: "work/ORCH-1", at: "2026-01-01T00:00:00.000Z" },
-  });
-
-const sendSuccess = (call: StagingCallSeen, commit: string): void => {
-  const frontmatter = {
-    ...{ work_item: "ORCH-1", stage: "deploy-staging", author_agent: "staging-runner", status: "completed" },
-    ...{ created_at: "2026-01-01", model_used: "n/a", staging_status: "SUCCESS", run_id: call.request.run_id, commit },
-  };
-  call.send({
-    ...{ event: "result", verdict: "success", class: null, action: "advance", reason: "all passed", commit },
-    artifact: { path: ARTIFACT, content: writeFrontmatter(frontmatter, "# Staging log\n") },
-  });
-};
-
-/** A stager that reads what it is to test from the database, as the real one does, and finds it good. */
-const goodStager = (site: Site) =>
-  startFakeStager(async (call) => {
-    const reader = await openReadOnly(site.config.dbUrl, null);
-    const [task] = await reader.query<{ head: string }>("SELECT head FROM tasks WHERE id = ?", [call.request.task_id]);
-    await reader.close();
-    sendStarted(call, task!.head);
-    sendSuccess(call, task!.head);
-    call.end();
-  });
-
 const stagingCommits = async (site: Site): Promise<string[]> =>
-  (await git(site.remote, "log", "--format=%H", "main..work/ORCH-1", "--", ARTIFACT)).split("\n");
+  (await git(site.remote, "log", "--format=%H", "main..work/ORCH-1", "--", STAGING_LOG)).split("\n");
 
 describe("a staging run that was tested to its end and cut short goes on at its artifact; nothing is deployed a second time", () => {
   test.each([
@@ -56,7 +25,7 @@ describe("a staging run that was tested to its end and cut short goes on at its 
     [["push.after", "ref.after", "fetch.after"]],
   ])("broken off at %j", async (names) => {
     const site = await makeSite({ stagingRunnerEnabled: true, reaperGraceMs: 0 });
-    const stager = await goodStager(site);
+    const stager = await startGoodStager(site);
     const points = new BreakingPoints(names);
     const config = { stagerUrl: stager.url, ...onlyStages(site, "deploy-staging") };
     const scheduler = await startTestScheduler(site, { points, config });
@@ -70,7 +39,7 @@ describe("a staging run that was tested to its end and cut short goes on at its 
     }
     const { task, jobs, runs } = await taskWhen(scheduler, "ORCH-1", isOver);
     expect(task).toMatchObject({ status: "done", blockedReason: null });
-    expect(stager.calls).toHaveLength(1);
+    expect(stager.tested).toHaveLength(1);
     const brokenOff = names.map((name) => (name === "settle.before" ? "interrupted" : "tool_error"));
     expect(runs.map((run) => run.outcome)).toEqual([...brokenOff, "succeeded"]);
     expect(jobs.map((job) => countMarkers(job.taskContent))).toEqual([0]);
@@ -79,7 +48,7 @@ describe("a staging run that was tested to its end and cut short goes on at its 
 
   test("killed between the push and the settle", async () => {
     const site = await makeSite({ stagingRunnerEnabled: true });
-    const stager = await goodStager(site);
+    const stager = await startGoodStager(site);
     const env = { ORCH_STAGER_URL: stager.url };
     const first = await startSchedulerProcess(site, { ...env, ORCH_FAULT_POINT: "push.after" });
     const url = await first.ready;
@@ -89,7 +58,7 @@ describe("a staging run that was tested to its end and cut short goes on at its 
     const second = await startTestScheduler(site, { config: { stagerUrl: stager.url } });
     const { runs, task } = await taskWhen(second, "ORCH-1", isOver);
     expect(task.status).toBe("done");
-    expect(stager.calls).toHaveLength(1);
+    expect(stager.tested).toHaveLength(1);
     expect(runs.filter((run) => run.stage === "deploy-staging").map((run) => run.outcome)).toEqual([
       "interrupted",
       "succeeded",
