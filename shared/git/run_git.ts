@@ -124,7 +124,11 @@ export const gitFailure = (args: readonly string[], options: GitOptions, result:
     // The disk is not asked: it may be what the command waits for, and would be waited for here as well.
     const how = result.aborted ? "was told to end" : didNotEnd(options);
     const because = result.aborted ? { cause: options.signal?.reason } : {};
-    return new ToolError(options.errorCode ?? "git", `git ${command} ${how}${aboutSurvivors(result.survivors)}`, because);
+    return new ToolError(
+      options.errorCode ?? "git",
+      `git ${command} ${how}${aboutSurvivors(result.survivors)}`,
+      because,
+    );
   }
   if (result.aborted && options.signal !== undefined) return options.signal.reason;
   if (NO_SPACE.test(result.stderr) || isFull(options.gitDir)) {
