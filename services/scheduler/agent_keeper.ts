@@ -7,9 +7,10 @@ import { type ProcessId, readCommandLine } from "@orchestrator/shared/process/pr
  * Between an agent's exit 0 and the record of it in the database the scheduler may die, or be dead already; the kernel tells
  * only a parent how its child ended, so a parent that outlives the scheduler has to be there, or the agent's work would be
  * paid for a second time. It is a shell of a megabyte that starts in a millisecond (a runtime would take 40 of each), runs the
- * argv without looking at it (`"$@"`), and notes an exit 0 by making the file `$0`, which is there or not, never half. Before
- * it ends it brings the file system of the workspace to the disk (6 ms where little is to be written): the exit 0 is recorded
- * in a database that outlives a power cut, and must not speak of files that do not.
+ * argv without looking at it (`"$@"`), and notes an exit 0 by appending a `0` to the file `$0`: one write of two bytes, for
+ * which a full disk has room as well (`exit_notes.ts`). Before it ends it brings the file system of the workspace to the disk
+ * (6 ms where little is to be written): the exit 0 is recorded in a database that outlives a power cut, and must not speak of
+ * files that do not.
  *
  * It leads the agent's group and session, outlives the signals that an agent sends to its own group (`kill 0` in a script's
  * trap), and ends as the agent ended. A shell knows an end by a signal as the exit code 128 + n, so an agent that exits with
@@ -25,7 +26,7 @@ exec 3>&2 2>/dev/null
 code=$?
 case $code in
   0)
-    echo 0 >"$0"
+    echo 0 >>"$0"
     sync -f . >&2
     ;;
   129 | 13? | 14[0-3])

@@ -10,7 +10,7 @@ import { readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { underKeeper, untilAgentRuns } from "./agent_keeper.ts";
 import { findCommand, takesPromptAsArgument, withPrompt } from "./command.ts";
-import { refuseExitNote } from "./exit_notes.ts";
+import { hasExitNote, refuseExitNote } from "./exit_notes.ts";
 import { openNameless } from "./nameless_file.ts";
 import type { RunLog } from "./run_log.ts";
 import { spawnError } from "./spawn_error.ts";
@@ -37,13 +37,15 @@ export interface AgentOptions {
   cwd: string;
   /** The whole environment. Its `ORCH_INSTANCE_ID` and `ORCH_RUN_ID` are the marks by which `end()` finds what left the group. */
   env: Readonly<Record<string, string>>;
-  /** Absolute path of the file that is there once the agent has exited 0, whoever still lives to see it (`exit_notes.ts`). */
+  /** Absolute path of the note, made already, that tells of an exit 0 whoever still lives to see it (`exit_notes.ts`). */
   exitNote: string;
   /** Where its prompt and its output have a name for a moment. */
   tempFolder: string;
   /** Takes both outputs. Where it falls behind, the agent waits when it writes. */
   log: RunLog;
   clock: Clock;
+  /** Told of what went wrong about the agent's ending without keeping it from being ended. */
+  onTrouble: (error: unknown, what: string) => void;
   /** Where it has aborted, nothing is started, and its reason is thrown. */
   signal?: AbortSignal;
 }
@@ -59,6 +61,8 @@ export interface AgentProcess {
   onExit(fn: (exit: AgentExit) => void): void;
   /** When output was last seen (or the agent started), on the clock's monotonic time. */
   lastOutputMs(): number;
+  /** Whether its exit 0 was noted before it was told to end. */
+  isNoted(): Promise<boolean>;
   /**
    * Ends the agent and all that it left: SIGTERM, after `graceMs` SIGKILL, until all are seen gone. Then what they had written
    * is in the log's hands. Also to be called after an ordinary exit; calling it again does no harm.
@@ -144,6 +148,9 @@ class RunningAgent implements AgentProcess {
   #exit: AgentExit | null = null;
   #lastOutputMs: number;
   #paused = 0;
+  #isTold = false;
+  /** An exit 0 must not count, whatever comes to stand in its note. */
+  #isRefused = false;
 
   constructor(child: ChildProcess, pid: number, streams: readonly Readable[], options: AgentOptions) {
     this.pid = pid;
@@ -175,16 +182,35 @@ class RunningAgent implements AgentProcess {
     return this.#paused > 0 ? this.#options.clock.monotonicMs() : this.#lastOutputMs;
   }
 
+  async isNoted(): Promise<boolean> {
+    return !this.#isRefused && (await hasExitNote(this.#options.exitNote));
+  }
+
   async end(graceMs: number, signal?: AbortSignal): Promise<EndResult> {
-    const { clock, exitNote } = this.#options;
+    const { clock } = this.#options;
     const group = { pid: this.pid, started: this.started };
     await untilAgentRuns(group, () => this.#exit !== null);
-    if (this.#exit === null) refuseExitNote(exitNote);
+    this.#refuseNote();
     const result = await endProcesses({ group, marks: this.#marks(), graceMs, clock, ...(signal && { signal }) });
     if (!result.survivors.includes(this.pid)) await this.exited;
     this.#letGo(HELD_OUTPUT_MS.afterEnd);
     await this.#outputEnded;
     return result;
+  }
+
+  #refuseNote(): void {
+    if (this.#isTold || this.#exit !== null) return;
+    this.#isTold = true;
+    const { exitNote, onTrouble } = this.#options;
+    try {
+      refuseExitNote(exitNote);
+    } catch (error) {
+      this.#isRefused = true;
+      onTrouble(
+        error,
+        "it could not be written that an agent is told to end; an exit 0 after this counts as asked for",
+      );
+    }
   }
 
   #marks(): Marks {

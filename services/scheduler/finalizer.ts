@@ -10,12 +10,13 @@ import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun, EndReason } from "./active_runs.ts";
 import type { AgentExit, AgentProcess } from "./agent_process.ts";
 import { classifyExit } from "./classify_exit.ts";
-import { exitNotePath, hasExitNote, removeExitNote } from "./exit_notes.ts";
+import { endSurely } from "./end_surely.ts";
 import { type Judgement, judgeStage } from "./gates.ts";
 import { commitMessage } from "./git/commit_message.ts";
 import { mergeIntoBase } from "./git/merge_into_base.ts";
 import { publishCommit } from "./git/publish.ts";
 import { wipRef } from "./git/refs.ts";
+import { forgetNote } from "./noted_exits.ts";
 import { fenceOf, holdOf, ownRunOf, type RunContext, writingIn } from "./run_context.ts";
 import { movedByOthers, type RunPlace } from "./run_place.ts";
 import { type Ended, failedAttempt, type RunResult } from "./run_result.ts";
@@ -61,10 +62,13 @@ export const finalizeAgentRun = async (
   const { points, log, config, storage } = context;
   const { job } = run.claim;
   await points.reach("exit.seen", job.id);
-  const { survivors } = await agent.end(config.killGraceMs);
+  const how = { graceMs: config.killGraceMs, log, hold: holdOf(run), signal: finalizing.signal };
+  const { survivors } = await endSurely(agent, how);
   if (survivors.length > 0) log.error({ ...holdOf(run), survivors }, "processes of a run could not be ended");
-  const exitNote = exitNotePath(config.dataDir, run.claim.run.id);
-  const isNoted = await hasExitNote(exitNote);
+  const isNoted = await agent.isNoted().catch((error: unknown) => {
+    log.error({ err: error, ...holdOf(run) }, "the note of an agent's exit could not be read; going by how it ended");
+    return false;
+  });
   // A keeper may be ended between its note and its own end.
   const exit: AgentExit = isNoted ? { code: 0, signal: null } : keeperExit;
   // An agent that had exited 0 of itself when its end was asked for has finished: its work is not paid for again.
@@ -73,10 +77,7 @@ export const finalizeAgentRun = async (
   const seen = endReason === null ? exit : { ...exit, signal: exit.signal ?? "SIGTERM" };
   const write = () => storage.write((tx) => recordExited(tx, holdOf(run), seen));
   await writeSurely(write, { what: "exited", log, ...finalizing });
-  // One that stays behind says what the database says as well.
-  await removeExitNote(exitNote).catch((error: unknown) =>
-    log.warn({ err: error, ...holdOf(run) }, "the note of an agent's exit could not be removed"),
-  );
+  await forgetNote(context, run.claim.run.id);
   await points.reach("exit.recorded", job.id);
 
   const work = { place, workspace, author: run.claim.run };

@@ -9,9 +9,10 @@ import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { agentEnvironment } from "./agent_environment.ts";
 import { type AgentProcess, startAgent } from "./agent_process.ts";
-import { clearExitNote, exitNotePath } from "./exit_notes.ts";
+import { exitNotePath, makeExitNote } from "./exit_notes.ts";
 import { listFiles } from "./git/list_files.ts";
 import { prepareWorkspace } from "./git/workspace.ts";
+import { forgetNote } from "./noted_exits.ts";
 import { readPromptOverride } from "./prompt_override.ts";
 import { buildPrompt } from "./prompts.ts";
 import { fenceOf, holdOf, type RunContext } from "./run_context.ts";
@@ -67,7 +68,7 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
   try {
     await fenceOf(context)();
     const exitNote = exitNotePath(config.dataDir, run.claim.run.id);
-    await clearExitNote(exitNote);
+    await makeExitNote(exitNote);
     const process = await startAgent({
       argv: agent.command,
       prompt,
@@ -80,6 +81,7 @@ export const launch = async (context: RunContext, run: ActiveRun, stage: Stage, 
       }),
       log,
       clock: context.clock,
+      onTrouble: (error, what) => context.log.error({ err: error, ...holdOf(run) }, what),
       signal: run.signal,
     });
     return { kind: "agent", place, workspace, agent: process };
@@ -101,7 +103,9 @@ const recordStart = async ({ storage, log }: RunContext, run: ActiveRun): Promis
 };
 
 /** A start that failed is none: what an earlier run left stays what the next attempt is told of. */
-const takeBackStart = async ({ storage, log }: RunContext, run: ActiveRun): Promise<void> => {
+const takeBackStart = async (context: RunContext, run: ActiveRun): Promise<void> => {
+  const { storage, log } = context;
+  await forgetNote(context, run.claim.run.id);
   try {
     await storage.write((tx) => recordNotStarted(tx, holdOf(run)));
   } catch (error) {

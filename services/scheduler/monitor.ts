@@ -6,6 +6,7 @@ import { readTask } from "@orchestrator/shared/storage/read_task.ts";
 import { mayRunAgain } from "@orchestrator/shared/storage/record_run_progress.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
+import { endSurely } from "./end_surely.ts";
 import { type Finalizing, finalizeAgentRun, finalizeCommit } from "./finalizer.ts";
 import { removeWorkspace } from "./git/workspace.ts";
 import { launch, recordAgentStart } from "./launcher.ts";
@@ -125,11 +126,21 @@ const workWithAgent = async (
     started: agent.started,
     lastOutputMs: () => agent.lastOutputMs(),
   });
+  const exited = new AbortController();
   // Synchronously with the exit's being seen: there is no moment at which the process is gone and the job is not marked.
-  agent.onExit(() => beginFinalizing());
+  agent.onExit(() => {
+    beginFinalizing();
+    exited.abort();
+  });
   const end = () =>
-    void agent.end(context.config.killGraceMs).catch((error: unknown) => {
-      context.log.error({ err: error, ...holdOf(run) }, "an agent could not be ended");
+    void endSurely(agent, {
+      graceMs: context.config.killGraceMs,
+      log: context.log,
+      hold: holdOf(run),
+      signal: exited.signal,
+    }).catch((error: unknown) => {
+      // What is left once the exit is seen is the finalizer's to end.
+      if (!exited.signal.aborted) context.log.error({ err: error, ...holdOf(run) }, "an agent could not be ended");
     });
   run.signal.addEventListener("abort", end, { once: true });
   if (run.signal.aborted) end();

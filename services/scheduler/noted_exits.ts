@@ -3,6 +3,7 @@ import { listRunning, type RunningJob } from "@orchestrator/shared/storage/list_
 import { recordExited } from "@orchestrator/shared/storage/record_run_progress.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
 import { exitNotePath, hasExitNote, removeExitNote } from "./exit_notes.ts";
+import type { RunContext } from "./run_context.ts";
 
 interface NoteReader {
   storage: Storage;
@@ -25,4 +26,13 @@ export const recordNotedExit = async ({ storage, config }: NoteReader, job: Runn
   await storage.write((tx) => recordExited(tx, job, { code: 0, signal: null }));
   await removeExitNote(note);
   return { ...job, exitCode: 0 };
+};
+
+/** Removes the note of a run of whose agent the database says all there is to say; one that stays behind says no other. */
+export const forgetNote = async ({ config, log }: Pick<RunContext, "config" | "log">, runId: number): Promise<void> => {
+  try {
+    await removeExitNote(exitNotePath(config.dataDir, runId));
+  } catch (error) {
+    log.warn({ err: error, runId }, "the note of an agent's exit could not be removed");
+  }
 };

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { afterEach, beforeEach, expect } from "vitest";
 import { type AgentOptions, type AgentProcess, startAgent } from "../../services/scheduler/agent_process.ts";
+import { makeExitNote } from "../../services/scheduler/exit_notes.ts";
 import { openRunLog, type RunLog } from "../../services/scheduler/run_log.ts";
 import { tempFolder } from "../shared/process/real.ts";
 
@@ -13,9 +14,11 @@ export class AgentBench {
   cwd = "";
   logPath = "";
   log!: RunLog;
-  /** Made by the agent's keeper when the agent has exited 0. */
+  /** Made, and written by nobody yet. */
   exitNote = "";
   tempFolder = "";
+  /** What went wrong about the endings of the test's agents. */
+  troubles: { error: unknown; what: string }[] = [];
   /** Carried by all that the test's agents start. */
   marks = { instanceId: "", runId: 7 };
   #agents: AgentProcess[] = [];
@@ -45,6 +48,7 @@ export class AgentBench {
       tempFolder,
       log,
       clock: systemClock,
+      onTrouble: (error, what) => this.troubles.push({ error, what }),
       ...options,
     });
     this.#agents.push(agent);
@@ -66,6 +70,8 @@ export class AgentBench {
     mkdirSync(this.cwd);
     this.logPath = join(folder, "7.log");
     this.exitNote = join(folder, "7.exit");
+    await makeExitNote(this.exitNote);
+    this.troubles = [];
     this.marks = { instanceId: randomUUID(), runId: 7 };
     this.log = await openRunLog({ path: this.logPath, maxBytes: 8 * 1024 * 1024 });
     this.#agents = [];

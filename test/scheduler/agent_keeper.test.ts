@@ -1,13 +1,19 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { signalProcess } from "@orchestrator/shared/process/end_processes.ts";
 import { findMarked } from "@orchestrator/shared/process/find_processes.ts";
 import { describe, expect, test } from "vitest";
-import { clearExitNote, hasExitNote } from "../../services/scheduler/exit_notes.ts";
+import { hasExitNote, makeExitNote, refuseExitNote, saysExited } from "../../services/scheduler/exit_notes.ts";
+import { tempFolder } from "../helpers/temp_folder.ts";
 import { until } from "../shared/process/real.ts";
 import { AgentBench } from "./agent_bench.ts";
+import { mountSmallDisk } from "./faults/small_disk.ts";
 
 const bench = new AgentBench();
+
+/** The script of an agent that exits 0 when it is told to end, having done `last`. */
+const politely = (last: string): string => `trap '${last}; exit 0' TERM; echo ready; while :; do sleep 0.01; done`;
+const POLITE = politely(":");
 
 describe("an exit is noted", () => {
   test.each([
@@ -27,14 +33,14 @@ describe("an exit is noted", () => {
     const agent = await bench.start(["true"]);
     let noted: boolean | null = null;
     agent.onExit(() => {
-      noted = existsSync(bench.exitNote);
+      noted = saysExited(readFileSync(bench.exitNote, "utf8"));
     });
     await agent.exited;
     expect(noted).toBe(true);
   });
 
   test("not where the agent exits 0 because it is told to end", async () => {
-    const agent = await bench.start(["sh", "-c", 'trap "exit 0" TERM; echo ready; while :; do sleep 0.01; done']);
+    const agent = await bench.start(["sh", "-c", POLITE]);
     await until(() => readFileSync(bench.logPath, "utf8").includes("ready"));
     await agent.end(5000);
     expect(await agent.exited).toEqual({ code: 0, signal: null });
@@ -76,17 +82,106 @@ describe("an exit is noted", () => {
     expect(await agent.exited).toEqual({ code: 0, signal: null });
   });
 
-  test.each([["a file"], ["a directory"]])(
-    "only of this run: what stands in the place (%s) is taken away",
-    async (what) => {
-      if (what === "a file") writeFileSync(bench.exitNote, "0\n");
-      else mkdirSync(bench.exitNote);
-      await clearExitNote(bench.exitNote);
-      expect(await hasExitNote(bench.exitNote)).toBe(false);
-      await (await bench.start(["true"])).exited;
-      expect(await hasExitNote(bench.exitNote)).toBe(true);
-    },
-  );
+  test.each<[string, (path: string) => void]>([
+    ["another run's note", (path) => writeFileSync(path, "\n0\n")],
+    ["a directory", (path) => mkdirSync(join(path, "deep"), { recursive: true })],
+    ["a link", (path) => symlinkSync(bench.logPath, path)],
+  ])("only of this run: what stands in the place (%s) is taken away", async (_, stands) => {
+    const exitNote = `${bench.exitNote}s/8`;
+    mkdirSync(`${bench.exitNote}s`);
+    stands(exitNote);
+    await makeExitNote(exitNote);
+    expect(await hasExitNote(exitNote)).toBe(false);
+    await (await bench.start(["true"], { exitNote })).exited;
+    expect(await hasExitNote(exitNote)).toBe(true);
+    expect(readFileSync(bench.logPath, "utf8")).toBe("");
+  });
+});
+
+describe("of an exit 0 and the refusal of it, what was written first counts", () => {
+  test.each([
+    ["\n", false],
+    ["\n0\n", true],
+    ["\n0\ntold\n", true],
+    ["\ntold\n", false],
+    ["\ntold\n0\n", false],
+    // Cut short by a disk that failed.
+    ["\nto0\n", false],
+    // Made anew by a keeper, since the scheduler's was taken away.
+    ["0\n", false],
+    ["", false],
+  ])("%j: %s", (note, expected) => {
+    expect(saysExited(note)).toBe(expected);
+  });
+
+  test("whoever is killed after it", async () => {
+    appendFileSync(bench.exitNote, "0\n");
+    refuseExitNote(bench.exitNote);
+    expect(await hasExitNote(bench.exitNote)).toBe(true);
+    await makeExitNote(bench.exitNote);
+    refuseExitNote(bench.exitNote);
+    appendFileSync(bench.exitNote, "0\n");
+    expect(await hasExitNote(bench.exitNote)).toBe(false);
+  });
+
+  describe("on a full disk as well", () => {
+    const onFullDisk = async (script: string) => {
+      const folder = join(await tempFolder(), "notes");
+      const disk = await mountSmallDisk(folder);
+      const exitNote = join(folder, "7");
+      await makeExitNote(exitNote);
+      const agent = await bench.start(["sh", "-c", script], { exitNote });
+      await until(() => readFileSync(bench.logPath, "utf8").includes("ready"));
+      await disk.refuseFiles();
+      await disk.fill();
+      return { agent, exitNote };
+    };
+
+    test("the exit", async () => {
+      const { agent, exitNote } = await onFullDisk("echo ready; while [ ! -e go ]; do sleep 0.01; done");
+      writeFileSync(join(bench.cwd, "go"), "");
+      expect(await agent.exited).toEqual({ code: 0, signal: null });
+      expect(await hasExitNote(exitNote)).toBe(true);
+    });
+
+    test("the refusal", async () => {
+      const { agent, exitNote } = await onFullDisk(POLITE);
+      expect((await agent.end(5000)).survivors).toEqual([]);
+      expect(await agent.exited).toEqual({ code: 0, signal: null });
+      expect(await agent.isNoted()).toBe(false);
+      expect(readFileSync(exitNote, "utf8")).toBe("\ntold\n0\n");
+      expect(bench.troubles).toEqual([]);
+    });
+  });
+});
+
+describe("an agent that puts something else in the place of its note is ended all the same, and its exit 0 does not count", () => {
+  test.each([
+    ["a directory", 'rm "$NOTE"; mkdir "$NOTE"', /EISDIR/],
+    ["a link", 'rm "$NOTE"; ln -s "$NOTE.else" "$NOTE"', /ELOOP/],
+    ["a pipe that nobody reads", 'rm "$NOTE"; mkfifo "$NOTE"', /ENXIO/],
+    ["nothing", 'rm "$NOTE"', null],
+  ])("%s", async (_, script, error) => {
+    const env = { ...bench.env(), NOTE: bench.exitNote };
+    const agent = await bench.start(["sh", "-c", `${script}; ${POLITE}`], { env });
+    await until(() => readFileSync(bench.logPath, "utf8").includes("ready"));
+    expect((await agent.end(5000)).survivors).toEqual([]);
+    expect(await agent.exited).toEqual({ code: 0, signal: null });
+    expect(await agent.isNoted()).toBe(false);
+    expect(await hasExitNote(bench.exitNote)).toBe(false);
+    expect(existsSync(`${bench.exitNote}.else`)).toBe(false);
+    expect(bench.troubles.map(({ error }) => String(error))).toEqual(error ? [expect.stringMatching(error)] : []);
+  });
+
+  test("not even where it then makes one that says so", async () => {
+    const lie = `rmdir "$NOTE"; echo >"$NOTE"`;
+    const env = { ...bench.env(), NOTE: bench.exitNote };
+    const agent = await bench.start(["sh", "-c", `rm "$NOTE"; mkdir "$NOTE"; ${politely(lie)}`], { env });
+    await until(() => readFileSync(bench.logPath, "utf8").includes("ready"));
+    await agent.end(5000);
+    expect(await hasExitNote(bench.exitNote)).toBe(true);
+    expect(await agent.isNoted()).toBe(false);
+  });
 });
 
 describe("the keeper", () => {

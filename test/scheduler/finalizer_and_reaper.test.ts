@@ -1,8 +1,8 @@
-import { existsSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { clearExitNote, exitNotePath, hasExitNote } from "../../services/scheduler/exit_notes.ts";
+import { exitNotePath, hasExitNote, makeExitNote, saysExited } from "../../services/scheduler/exit_notes.ts";
 import { HeldPoints } from "../helpers/held_points.ts";
 import { insertLostJob } from "../helpers/insert.ts";
 import { onlyStages } from "../helpers/on_the_way.ts";
@@ -142,7 +142,7 @@ test("an agent that had exited 0 when its end was asked for has finished: the ru
         if (name !== "spawn.after" || asked) return;
         asked = true;
         // Holds up everything: the agent exits, and nobody here has seen it.
-        while (!existsSync(exitNotePath(site.config.dataDir, 1))) pauseAll(5);
+        while (!saysExited(readFileSync(exitNotePath(site.config.dataDir, 1), "utf8"))) pauseAll(5);
         const run = scheduler.context.activeRuns.get(Number(key));
         run?.end({ outcome: "timed_out", class: null, reason: "too late" });
       },
@@ -202,8 +202,8 @@ describe("a job that nobody works on", () => {
   test("is requeued with its agent's exit 0 on record, where that was noted and its monitor did not live to see it", async () => {
     const { scheduler, storage, site } = await lost(1);
     const note = exitNotePath(site.config.dataDir, 77);
-    await clearExitNote(note);
-    await writeFile(note, "0\n");
+    await makeExitNote(note);
+    await appendFile(note, "0\n");
     await sweepPastTheGrace(scheduler);
     expect(await storage.query("SELECT status FROM jobs")).toEqual([{ status: "queued" }]);
     expect(await storage.query("SELECT exit_code, signal, outcome_class FROM agent_runs")).toEqual([
