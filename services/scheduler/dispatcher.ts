@@ -4,7 +4,7 @@ import { type Claim, type ClaimRules, claimJob } from "@orchestrator/shared/stor
 import { nextDue } from "@orchestrator/shared/storage/next_due.ts";
 import { shiftDueTimes } from "@orchestrator/shared/storage/shift_due_times.ts";
 import { ActiveRun } from "./active_runs.ts";
-import { freeBytes, MIN_FREE_BYTES } from "./disk_space.ts";
+import { DiskSpaceWatch } from "./disk_space_watch.ts";
 import { logPathOf } from "./launcher.ts";
 import type { RunContext } from "./run_context.ts";
 import { WallClockWatch } from "./wall_clock_watch.ts";
@@ -24,6 +24,7 @@ export class Dispatcher {
   readonly #work: (run: ActiveRun) => Promise<void>;
   readonly #rules: ClaimRules;
   readonly #wallClock: WallClockWatch;
+  readonly #disk: DiskSpaceWatch;
   #unsubscribe: (() => void) | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #claiming: Promise<void> | null = null;
@@ -36,6 +37,7 @@ export class Dispatcher {
     this.#context = context;
     this.#work = work;
     this.#wallClock = new WallClockWatch(context.clock);
+    this.#disk = new DiskSpaceWatch(context, [config.dataDir, config.workspacesDir, config.reposDir]);
     this.#rules = {
       limits: config.limits,
       environments: Object.fromEntries(Object.entries(config.repos).map(([name, repo]) => [name, repo.environment])),
@@ -85,7 +87,8 @@ export class Dispatcher {
     clearTimeout(this.#timer);
     try {
       await this.#followWallClock();
-      while (this.#running && (await this.#hasSpace())) {
+      while (this.#running) {
+        if (!(await this.#disk.hasSpace())) return this.#wakeIn(RETRY_MS);
         const { claim, lookedAt } = await this.#claim();
         if (claim === null) return await this.#sleepUntilDue(lookedAt);
         this.#begin(claim);
@@ -145,18 +148,6 @@ export class Dispatcher {
     const waits = [due === null ? null : Date.parse(due) - clock.now(), faults.nextProbeInMs()];
     const soonest = Math.min(...waits.filter((ms) => ms !== null));
     if (Number.isFinite(soonest)) this.#wakeIn(Math.max(soonest, 1));
-  }
-
-  async #hasSpace(): Promise<boolean> {
-    const { config, log } = this.#context;
-    for (const folder of [config.dataDir, config.workspacesDir, config.reposDir]) {
-      const free = await freeBytes(folder);
-      if (free >= MIN_FREE_BYTES) continue;
-      log.warn({ folder, freeBytes: free, neededBytes: MIN_FREE_BYTES }, "not claiming: too little disk space is free");
-      this.#wakeIn(RETRY_MS);
-      return false;
-    }
-    return true;
   }
 
   #wakeIn(ms: number): void {

@@ -1,0 +1,55 @@
+import type { Clock } from "@orchestrator/shared/clock.ts";
+import type { Log } from "@orchestrator/shared/log.ts";
+import { freeBytes, MIN_FREE_BYTES } from "./disk_space.ts";
+
+/** How often it is said that a disk is still full, in ms. */
+const SAY_AGAIN_MS = 60 * 60_000;
+
+/**
+ * Sees whether there is room for another run, as often as it is asked, and says only what is news: that a disk has become
+ * full, once an hour that it still is, and that there is room again.
+ */
+export class DiskSpaceWatch {
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #folders: readonly string[];
+  /** Since when there has been too little space, and when it was last said; null: there is enough. */
+  #full: { sinceMs: number; saidMs: number } | null = null;
+
+  /** @param folders each has to have room, on whatever disk it is. */
+  constructor({ clock, log }: { clock: Clock; log: Log }, folders: readonly string[]) {
+    this.#clock = clock;
+    this.#log = log;
+    this.#folders = folders;
+  }
+
+  /** @throws where a folder cannot be looked at. */
+  async hasSpace(): Promise<boolean> {
+    for (const folder of this.#folders) {
+      const free = await freeBytes(folder);
+      if (free >= MIN_FREE_BYTES) continue;
+      this.#isFull(folder, free);
+      return false;
+    }
+    this.#isRoomy();
+    return true;
+  }
+
+  #isFull(folder: string, free: number): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#full !== null && nowMs - this.#full.saidMs < SAY_AGAIN_MS) return;
+    const sinceMs = this.#full?.sinceMs ?? nowMs;
+    this.#full = { sinceMs, saidMs: nowMs };
+    this.#log.warn(
+      { folder, freeBytes: free, neededBytes: MIN_FREE_BYTES, forMs: Math.round(nowMs - sinceMs) },
+      "not claiming: too little disk space is free; what runs goes on, and claiming does once there is room",
+    );
+  }
+
+  #isRoomy(): void {
+    if (this.#full === null) return;
+    const forMs = Math.round(this.#clock.monotonicMs() - this.#full.sinceMs);
+    this.#full = null;
+    this.#log.info({ forMs }, "claiming again: enough disk space is free");
+  }
+}
