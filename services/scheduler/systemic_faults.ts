@@ -1,5 +1,4 @@
 import type { Clock } from "@orchestrator/shared/clock.ts";
-import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { backoffMs } from "@orchestrator/shared/retry_delay.ts";
 import type { Claim } from "@orchestrator/shared/storage/claim_job.ts";
@@ -8,10 +7,8 @@ import { deletePause } from "@orchestrator/shared/storage/delete_pause.ts";
 import { insertPause } from "@orchestrator/shared/storage/insert_pause.ts";
 import { type Pause, readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import { afterEnd, type Place, type Streaks, scopesOf, TASKS_IN_A_ROW } from "./fault_streaks.ts";
 import { STAGER_UNREACHABLE } from "./run_result.ts";
-
-/** So many different tasks in a row with the same class of tool error are no accident. */
-const TASKS_IN_A_ROW = 3;
 
 const FIRST_PROBE_MS = 60_000;
 const LONGEST_PROBE_MS = 30 * 60_000;
@@ -21,14 +18,15 @@ const OWN_REASON = "systemic fault: ";
 
 /**
  * Stops a fault of the surroundings from walking through the queue: when the same class of tool error has hit jobs of three
- * different tasks in a row, the agent, the repository or staging is paused. After a backoff one job goes as a probe; where
- * it meets something else than a tool error, claiming goes on, else the next probe waits longer. A person can end it any time.
+ * different tasks in a row, the agent, the repository or staging is paused (`fault_streaks.ts` decides which). After a backoff
+ * one job goes as a probe; where it meets something else than a tool error, claiming goes on, else the next probe waits
+ * longer. A person can end it any time.
  */
 export class SystemicFaults {
   readonly #storage: Storage;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #streaks = new Map<string, { class: string; tasks: Set<number> }>();
+  #streaks: Streaks = new Map();
   /** The runs that are under way, with what they were claimed with. */
   readonly #claims = new Map<number, Claim>();
   #working: Promise<void> = Promise.resolve();
@@ -75,12 +73,11 @@ export class SystemicFaults {
 
   /** Told of every claim, at once: a claim within something paused is its probe. */
   claimed(claim: Claim): void {
-    const { job, task, run } = claim;
-    this.#claims.set(run.id, claim);
+    this.#claims.set(claim.run.id, claim);
     const due = this.probes();
-    for (const what of scopesOf(job.agent, task.repo, job.stage)) {
+    for (const what of scopesOf(placeOf(claim))) {
       const pause = this.#pauses.get(what);
-      if (pause && due.has(what)) pause.probedBy = run.id;
+      if (pause && due.has(what)) pause.probedBy = claim.run.id;
     }
   }
 
@@ -100,26 +97,17 @@ export class SystemicFaults {
       });
   }
 
-  async #settled({ job, task, run }: Claim, ending: EndedRun): Promise<void> {
+  async #settled(claim: Claim, ending: EndedRun): Promise<void> {
     const fault = ending.outcome === "tool_error" && !NOT_SYSTEMIC.has(ending.class ?? "") ? ending.class : null;
-    for (const what of scopesOf(job.agent, task.repo, job.stage)) {
-      await this.#afterProbe(what, run.id, ending, fault);
-      if (fault === null || scopeOfFault(fault, job.agent, task.repo, job.stage) !== what) this.#streaks.delete(what);
-      else if (this.#count(what, fault, task.id) >= TASKS_IN_A_ROW) await this.#pause(what, fault, ending.reason);
-    }
-  }
-
-  #count(what: string, fault: string, taskId: number): number {
-    const streak = this.#streaks.get(what);
-    const tasks = streak?.class === fault ? streak.tasks : new Set<number>();
-    tasks.add(taskId);
-    this.#streaks.set(what, { class: fault, tasks });
-    return tasks.size;
+    const place = placeOf(claim);
+    for (const what of scopesOf(place)) await this.#afterProbe(what, claim.run.id, ending, fault);
+    const end = { ...place, taskId: claim.task.id, fault };
+    const { streaks, pause } = afterEnd(this.#streaks, end, new Set(this.#pauses.keys()));
+    this.#streaks = streaks;
+    if (fault !== null && pause !== null) await this.#pause(pause, fault, ending.reason);
   }
 
   async #pause(what: string, fault: string, lastReason: string | null): Promise<void> {
-    this.#streaks.delete(what);
-    if (this.#pauses.has(what)) return;
     const reason = `${OWN_REASON}${fault} on jobs of ${TASKS_IN_A_ROW} tasks in a row; the last: ${lastReason ?? "no reason given"}`;
     const isPaused = await this.#storage.write(async (tx) => {
       // Somebody may have paused it by hand meanwhile: that pause is theirs to end.
@@ -163,15 +151,4 @@ const foundNothing = ({ outcome, class: endedAs }: EndedRun): boolean =>
   endedAs === "lost" ||
   NOT_SYSTEMIC.has(endedAs ?? "");
 
-const scopesOf = (agent: string, repo: string, stage: string): string[] => [
-  `agent:${agent}`,
-  `repo:${repo}`,
-  ...(stage === STAGING_STAGE ? ["staging"] : []),
-];
-
-/** What a class of tool error says something about: the remote, staging as a whole, or the agent's program. */
-export const scopeOfFault = (fault: string, agent: string, repo: string, stage: string): string => {
-  if (fault.startsWith("git") || fault === "finalizer_expired") return `repo:${repo}`;
-  if (stage === STAGING_STAGE) return "staging";
-  return `agent:${agent}`;
-};
+const placeOf = ({ job, task }: Claim): Place => ({ agent: job.agent, repo: task.repo, stage: job.stage });

@@ -164,11 +164,21 @@ const restarts: fc.Arbitrary<Step[]> = fc
   .integer({ min: 2, max: 6 })
   .map((n) => times(n, [claim, start, { do: "restart", crashAt: null }]));
 
+const place = fc.record({
+  stage: fc.constantFrom("development", "review", STAGING_STAGE),
+  repo: fc.constantFrom(...REPOS),
+});
+/** Three tasks that have everything in common, or only an agent, a repository, staging, or nothing. */
+const places = weighted([
+  [1, place.map((one) => [one, one, one])],
+  [1, fc.tuple(place, place, place)],
+]);
+
 /** A fault of the surroundings that several tasks meet in a row, what people do meanwhile, and the probe after it. */
 const sameFault: fc.Arbitrary<Step[]> = fc
   .tuple(
     fc.constantFrom<ResultName>("git_error", "launch_error", "deferred"),
-    fc.constantFrom<string>("review", STAGING_STAGE),
+    places,
     fc.array(fc.oneof(ofPeople, ofSchedulers), { maxLength: 1 }),
     fc.array(
       weighted([
@@ -180,9 +190,9 @@ const sameFault: fc.Arbitrary<Step[]> = fc
     ),
     result,
   )
-  .map(([came, stage, meanwhile, afterwards, ofProbe]): Step[] => {
-    const tasks = [7, 8, 9].map((item): Step => {
-      return { do: "create", item, repo: "shop", stage, priority: 5, sharedBranch: false };
+  .map(([came, where, meanwhile, afterwards, ofProbe]): Step[] => {
+    const tasks = where.map(({ repo, stage }, n): Step => {
+      return { do: "create", item: 7 + n, repo, stage, priority: 5, sharedBranch: false };
     });
     const run: Step[] =
       came === "launch_error"

@@ -8,7 +8,16 @@ export interface Place {
   stage: string;
 }
 
-const scopes = ({ agent, repo, stage }: Place): string[] => [
+/** A run that met a tool error (`fault`) or did not. */
+interface PastEnd {
+  scopes: readonly string[];
+  taskId: number;
+  fault: string | null;
+  /** It was within something that was paused for it. */
+  explained: boolean;
+}
+
+const scopesOf = ({ agent, repo, stage }: Place): string[] => [
   `agent:${agent}`,
   `repo:${repo}`,
   ...(stage === STAGING_STAGE ? ["staging"] : []),
@@ -23,12 +32,13 @@ const blamed = (fault: string, { agent, repo, stage }: Place): string =>
       : `agent:${agent}`;
 
 /**
- * The same class of tool error on jobs of three different tasks in a row of one agent, one repository, or staging pauses it;
- * one probe goes after 1 min, 2 min, … 30 min.
+ * The same class of tool error on jobs of three different tasks in a row of one agent, one repository, or staging pauses it,
+ * of several at once the one that the class points to; one probe goes after 1 min, 2 min, … 30 min.
  */
 export class ModelFaults {
   readonly #clock: FakeClock;
-  readonly #streaks = new Map<string, { class: string; tasks: Set<number> }>();
+  /** Every end that says something about what was not paused then. */
+  readonly #ends: PastEnd[] = [];
   /** What it has paused itself. `probe`: the run that finds out whether the fault is gone. */
   readonly own = new Map<string, { failures: number; dueMs: number; probe: number | null }>();
 
@@ -51,7 +61,7 @@ export class ModelFaults {
 
   claimed(place: Place, runId: number): void {
     const open = this.open();
-    for (const what of scopes(place)) if (open.has(what)) this.own.get(what)!.probe = runId;
+    for (const what of scopesOf(place)) if (open.has(what)) this.own.get(what)!.probe = runId;
   }
 
   /**
@@ -63,30 +73,37 @@ export class ModelFaults {
     { taskId, runId }: { taskId: number; runId: number },
     { outcome, class: endedAs }: Pick<RunEnding, "outcome" | "class">,
   ): { what: string; fault: string | null }[] {
-    const changes: { what: string; fault: string | null }[] = [];
     const fault = outcome === "tool_error" && endedAs !== "stager_unreachable" ? endedAs : null;
     const foundNothing =
       ["interrupted", "cancelled"].includes(outcome) || ["lost", "stager_unreachable"].includes(endedAs!);
-    for (const what of scopes(place)) {
+    const scopes = scopesOf(place);
+    const goesOn: string[] = [];
+    for (const what of scopes) {
       const own = this.own.get(what);
-      if (own?.probe === runId) {
-        if (foundNothing || fault !== null) this.await(what, own.failures + (foundNothing ? 0 : 1));
-        else {
-          this.own.delete(what);
-          changes.push({ what, fault: null });
-        }
+      if (own?.probe !== runId) continue;
+      if (foundNothing || fault !== null) this.await(what, own.failures + (foundNothing ? 0 : 1));
+      else {
+        this.own.delete(what);
+        goesOn.push(what);
       }
-      if (fault === null || blamed(fault, place) !== what) {
-        this.#streaks.delete(what);
-        continue;
-      }
-      const streak = this.#streaks.get(what);
-      const tasks = new Set(streak?.class === fault ? streak.tasks : []).add(taskId);
-      this.#streaks.set(what, { class: fault, tasks });
-      if (tasks.size < 3) continue;
-      this.#streaks.delete(what);
-      if (!this.own.has(what)) changes.push({ what, fault });
     }
-    return changes;
+    const isWithinPause = scopes.some((what) => this.own.has(what));
+    if (fault !== null && isWithinPause) return [];
+    this.#ends.push({ scopes, taskId, fault, explained: false });
+    if (fault === null) return goesOn.map((what) => ({ what, fault: null }));
+    const hit = scopes.filter((what) => this.#tasksInARow(what, fault) >= 3);
+    if (hit.length === 0) return [];
+    const least = ["staging", `repo:${place.repo}`, `agent:${place.agent}`].find((what) => hit.includes(what))!;
+    const what = hit.includes(blamed(fault, place)) ? blamed(fault, place) : least;
+    for (const end of this.#ends) if (end.scopes.includes(what)) end.explained = true;
+    return [{ what, fault }];
+  }
+
+  /** How many tasks, back from the latest end, have met just this; the last time that each did, for no known reason. */
+  #tasksInARow(what: string, fault: string): number {
+    const within = this.#ends.filter(({ scopes }) => scopes.includes(what));
+    const row = within.slice(within.findLastIndex((end) => end.fault !== fault) + 1);
+    const lastOfTask = new Map(row.map((end) => [end.taskId, end]));
+    return [...lastOfTask.values()].filter(({ explained }) => !explained).length;
   }
 }

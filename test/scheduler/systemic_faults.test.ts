@@ -1,6 +1,7 @@
 import type { RepoConfig } from "@orchestrator/shared/config/config.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
 import { DEFAULT_PIPELINE } from "@orchestrator/shared/pipeline.ts";
+import type { Job } from "@orchestrator/shared/schemas/rows.ts";
 import { type Claim, claimJob } from "@orchestrator/shared/storage/claim_job.ts";
 import { finishRun } from "@orchestrator/shared/storage/finish_run.ts";
 import { probeWrite } from "@orchestrator/shared/storage/probe_write.ts";
@@ -8,7 +9,7 @@ import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import { describe, expect, test } from "vitest";
 import { pauseQueue } from "../../services/scheduler/pause_queue.ts";
 import type { RunEnding } from "../../services/scheduler/run_result.ts";
-import { SystemicFaults, scopeOfFault } from "../../services/scheduler/systemic_faults.ts";
+import { SystemicFaults } from "../../services/scheduler/systemic_faults.ts";
 import { failNextCommit, unreachable } from "../helpers/failing_commits.ts";
 import { FakeClock } from "../helpers/fake_clock.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
@@ -24,9 +25,9 @@ const setup = async () => {
   const faults = new SystemicFaults({ storage, clock, log });
   let n = 0;
   /** Claims a job of a new task, as the dispatcher would. */
-  const claim = async (task: object = {}) => {
+  const claim = async (task: object = {}, job: Partial<Pick<Job, "agent">> = {}) => {
     n += 1;
-    await insertTaskWithJob(storage, { workItemId: `ORCH-${n}`, ...task });
+    await insertTaskWithJob(storage, { workItemId: `ORCH-${n}`, ...task }, job);
     return claimNext();
   };
   const claimNext = async () => {
@@ -47,21 +48,11 @@ const setup = async () => {
     await storage.write((tx) => finishRun(tx, claimed!.run.id, ending));
     await faults.idle();
   };
-  const fail = async (code: string, task: object = {}) => end(await claim(task), toolError(code));
+  const fail = async (code: string, task: object = {}, job: Partial<Pick<Job, "agent">> = {}) =>
+    end(await claim(task, job), toolError(code));
   const paused = async () => (await readPauses(storage)).map(({ what }) => what);
   return { clock, storage, log, faults, claim, claimNext, end, fail, paused };
 };
-
-test.each([
-  ["git_fetch", "analysis", "repo:shop"],
-  ["git_push", "deploy-staging", "repo:shop"],
-  ["command_not_found", "analysis", "agent:analyst"],
-  ["killed", "deploy", "agent:analyst"],
-  ["killed", "deploy-staging", "staging"],
-  ["stager_lost", "deploy-staging", "staging"],
-])("%s in %s says something about %s", (fault, stage, scope) => {
-  expect(scopeOfFault(fault, "analyst", "shop", stage)).toBe(scope);
-});
 
 test("the same tool error on three different tasks in a row pauses what it speaks of, with an event that says why", async () => {
   const { storage, fail, paused } = await setup();
@@ -74,6 +65,24 @@ test("the same tool error on three different tasks in a row pauses what it speak
   expect(events.map(({ detail }) => JSON.parse(detail))).toEqual([
     { what: "repo:shop", class: "git_fetch", by: "scheduler", reason: expect.stringContaining("git_fetch happened") },
   ]);
+});
+
+test("three agents that meet the same in one repository pause the repository, be it no fault of git", async () => {
+  const { fail, paused } = await setup();
+  for (const agent of ["analyst", "developer", "reviewer"]) {
+    expect(await paused()).toEqual([]);
+    await fail("launch_timeout", {}, { agent });
+  }
+  expect(await paused()).toEqual(["repo:shop"]);
+});
+
+test("a repository's fault stops its agent nowhere else, and an agent's fault no other agent", async () => {
+  const { claim, fail, paused } = await setup();
+  for (let n = 0; n < 3; n++) await fail("git_push");
+  for (let n = 0; n < 3; n++) await fail("command_not_found", { repo: "blog" }, { agent: "developer" });
+  expect((await paused()).sort()).toEqual(["agent:developer", "repo:shop"]);
+  expect(await claim({ repo: "wiki" })).not.toBe(null);
+  expect(await claim({ repo: "blog" })).not.toBe(null);
 });
 
 describe("it is not three in a row", () => {
@@ -102,9 +111,10 @@ describe("it is not three in a row", () => {
     expect(await paused()).toEqual([]);
   });
 
-  test("when the repositories differ", async () => {
+  test("when both the repositories and the agents differ", async () => {
     const { fail, paused } = await setup();
-    for (const repo of ["shop", "blog", "wiki"]) await fail("git_fetch", { repo });
+    const places = { shop: "analyst", blog: "developer", wiki: "reviewer" };
+    for (const [repo, agent] of Object.entries(places)) await fail("git_fetch", { repo }, { agent });
     expect(await paused()).toEqual([]);
   });
 
