@@ -25,7 +25,7 @@ export class Dispatcher {
   readonly #rules: ClaimRules;
   readonly #wallClock: WallClockWatch;
   readonly #disk: DiskSpaceWatch;
-  #unsubscribe: (() => void) | undefined;
+  #unsubscribe: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #claiming: Promise<void> | null = null;
   #wokenWhileClaiming = false;
@@ -53,16 +53,21 @@ export class Dispatcher {
 
   start(): void {
     this.#running = true;
-    this.#unsubscribe = this.#context.storage.onCommitted(({ queueMoved }) => {
-      if (queueMoved) this.wake();
-    });
+    const { storage, faults } = this.#context;
+    this.#unsubscribe = [
+      storage.onCommitted(({ queueMoved }) => {
+        if (queueMoved) this.wake();
+      }),
+      // That is after the look to which the end of its run has led, which has set no timer for it.
+      faults.onProbeAwaited(() => this.wake()),
+    ];
     this.wake();
   }
 
   /** Stops claiming. Resolves when a claim that was under way has ended; runs go on. */
   async stop(): Promise<void> {
     this.#running = false;
-    this.#unsubscribe?.();
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
     clearTimeout(this.#timer);
     await this.#claiming;
   }
@@ -89,8 +94,8 @@ export class Dispatcher {
       await this.#followWallClock();
       while (this.#running) {
         if (!(await this.#disk.hasSpace())) return this.#wakeIn(RETRY_MS);
-        const { claim, lookedAt } = await this.#claim();
-        if (claim === null) return await this.#sleepUntilDue(lookedAt);
+        const { claim, lookedAt, lookedAtMs } = await this.#claim();
+        if (claim === null) return await this.#sleepUntilDue(lookedAt, lookedAtMs);
         this.#begin(claim);
       }
     } catch (error) {
@@ -115,24 +120,24 @@ export class Dispatcher {
     );
   }
 
-  /** `lookedAt`: up to when a job had to be due to be claimed. */
-  async #claim(): Promise<{ claim: Claim | null; lookedAt: string }> {
-    const { storage, tenure, points } = this.#context;
+  /** `lookedAt`: up to when a job had to be due to be claimed; `lookedAtMs`: and a probe, on the monotonic clock. */
+  async #claim(): Promise<{ claim: Claim | null; lookedAt: string; lookedAtMs: number }> {
+    const { storage, tenure, points, clock } = this.#context;
     await points.reach("claim.before");
     await tenure.confirm();
+    const lookedAtMs = clock.monotonicMs();
     return storage.write(async (tx) => {
       const claim = await claimJob(tx, this.#rules);
       if (claim !== null) await points.reach("claim.before_commit", claim.job.id);
-      return { claim, lookedAt: tx.now };
+      return { claim, lookedAt: tx.now, lookedAtMs };
     });
   }
 
   /** From its claim on a job has a live launcher: nothing may be awaited before it stands among the active runs. */
   #begin(claim: Claim): void {
-    const { activeRuns, clock, faults, log } = this.#context;
+    const { activeRuns, clock, log } = this.#context;
     const run = new ActiveRun(claim, clock);
     activeRuns.add(run);
-    faults.claimed(claim);
     const { job, task } = claim;
     log.info(
       { jobId: job.id, runId: claim.run.id, workItemId: task.workItemId, stage: job.stage, attempt: job.attempt },
@@ -141,11 +146,11 @@ export class Dispatcher {
     void this.#work(run);
   }
 
-  /** @param lookedAt what became due after this has not been looked at, be it past by now. */
-  async #sleepUntilDue(lookedAt: string): Promise<void> {
+  /** @param lookedAt what became due after this, or after `lookedAtMs`, has not been looked at, be it past by now. */
+  async #sleepUntilDue(lookedAt: string, lookedAtMs: number): Promise<void> {
     const { storage, clock, faults } = this.#context;
     const due = await nextDue(storage, lookedAt);
-    const waits = [due === null ? null : Date.parse(due) - clock.now(), faults.nextProbeInMs()];
+    const waits = [due === null ? null : Date.parse(due) - clock.now(), faults.nextProbeInMs(lookedAtMs)];
     const soonest = Math.min(...waits.filter((ms) => ms !== null));
     if (Number.isFinite(soonest)) this.#wakeIn(Math.max(soonest, 1));
   }

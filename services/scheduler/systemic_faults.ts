@@ -1,13 +1,13 @@
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { backoffMs } from "@orchestrator/shared/retry_delay.ts";
-import type { Claim } from "@orchestrator/shared/storage/claim_job.ts";
-import type { EndedRun } from "@orchestrator/shared/storage/committed.ts";
+import type { TaskEvent } from "@orchestrator/shared/schemas/rows.ts";
+import type { BegunRun, EndedRun } from "@orchestrator/shared/storage/committed.ts";
 import { deletePause } from "@orchestrator/shared/storage/delete_pause.ts";
 import { insertPause } from "@orchestrator/shared/storage/insert_pause.ts";
 import { type Pause, readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
-import { afterEnd, type Place, type Streaks, scopesOf, TASKS_IN_A_ROW } from "./fault_streaks.ts";
+import { afterEnd, type Streaks, scopesOf, TASKS_IN_A_ROW } from "./fault_streaks.ts";
 import { STAGER_UNREACHABLE } from "./run_result.ts";
 
 const FIRST_PROBE_MS = 60_000;
@@ -15,6 +15,15 @@ const LONGEST_PROBE_MS = 30 * 60_000;
 
 /** Begins the reason of a pause that this made, so that it is known as its own after a restart. */
 const OWN_REASON = "systemic fault: ";
+
+/** A pause that this made. */
+interface OwnPause {
+  /** How many probes have met the fault. */
+  probes: number;
+  probeAtMs: number;
+  /** The run that finds out whether the fault is gone; null: one is awaited. */
+  probedBy: number | null;
+}
 
 /**
  * Stops a fault of the surroundings from walking through the queue: when the same class of tool error has hit jobs of three
@@ -27,29 +36,26 @@ export class SystemicFaults {
   readonly #clock: Clock;
   readonly #log: Log;
   #streaks: Streaks = new Map();
-  /** The runs that are under way, with what they were claimed with. */
-  readonly #claims = new Map<number, Claim>();
+  readonly #underWay = new Map<number, BegunRun>();
+  readonly #pauses = new Map<string, OwnPause>();
+  readonly #listeners = new Set<() => void>();
   #working: Promise<void> = Promise.resolve();
-  readonly #pauses = new Map<string, { probes: number; probeAtMs: number; probedBy: number | null }>();
 
   constructor({ storage, clock, log }: { storage: Storage; clock: Clock; log: Log }) {
     this.#storage = storage;
     this.#clock = clock;
     this.#log = log;
-    storage.onCommitted(({ events, ended }) => {
-      for (const { kind, detail } of events) {
-        // What a person has paused, or paused anew, is theirs to end.
-        if (kind === "resumed" || (kind === "paused" && detail.by === "person"))
-          this.#pauses.delete(String(detail.what));
-        else if (kind === "paused" && detail.by === "scheduler") this.#await(String(detail.what), 0);
-      }
+    // From the commits alone, in their order: whoever asked for one is answered later, when the next may have come, or never.
+    storage.onCommitted(({ events, begun, ended }) => {
+      for (const event of events) this.#sawEvent(event);
+      for (const run of begun) this.#sawBegin(run);
       for (const run of ended) this.#sawEnd(run);
     });
   }
 
   /** Takes up the pauses that an earlier process had made. */
   restore(pauses: readonly Pause[]): void {
-    for (const { what, reason } of pauses) if (reason.startsWith(OWN_REASON)) this.#await(what, 0);
+    for (const what of ownAmong(pauses)) this.#await(what, 0);
   }
 
   /** What is paused but may be claimed from once, now. */
@@ -59,11 +65,21 @@ export class SystemicFaults {
     return new Set(due.map(([what]) => what));
   }
 
-  /** Milliseconds until the next probe is due; null where none is awaited. */
-  nextProbeInMs(): number | null {
+  /**
+   * Milliseconds until a probe becomes due that was not yet due at `lookedAtMs`; null where there is none. One that is due
+   * needs no timer: it waits for a job, and a job that comes wakes by itself.
+   * @param lookedAtMs on the monotonic clock; default now.
+   */
+  nextProbeInMs(lookedAtMs = this.#clock.monotonicMs()): number | null {
     const awaited = [...this.#pauses.values()].filter((pause) => pause.probedBy === null);
-    if (awaited.length === 0) return null;
-    return Math.max(0, Math.min(...awaited.map((pause) => pause.probeAtMs)) - this.#clock.monotonicMs());
+    const later = awaited.map((pause) => pause.probeAtMs).filter((ms) => ms > lookedAtMs);
+    return later.length === 0 ? null : Math.max(0, Math.min(...later) - this.#clock.monotonicMs());
+  }
+
+  /** Calls `listener` whenever another probe is awaited; it must not throw. @returns a function that ends it. */
+  onProbeAwaited(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** Resolves when all that has been told of has been dealt with. */
@@ -71,24 +87,33 @@ export class SystemicFaults {
     await this.#working;
   }
 
-  /** Told of every claim, at once: a claim within something paused is its probe. */
-  claimed(claim: Claim): void {
-    this.#claims.set(claim.run.id, claim);
+  /** What it remembers, for tests to look at: the runs under way, by id, and its pauses, by what is paused. */
+  snapshot(): { underWay: number[]; pauses: Record<string, Readonly<OwnPause>> } {
+    return { underWay: [...this.#underWay.keys()], pauses: Object.fromEntries(this.#pauses) };
+  }
+
+  #sawEvent({ kind, detail }: TaskEvent): void {
+    const what = String(detail.what);
+    // What a person has paused, or paused anew, is theirs to end.
+    if (kind === "resumed" || (kind === "paused" && detail.by === "person")) this.#pauses.delete(what);
+    else if (kind === "paused" && detail.by === "scheduler") this.#await(what, 0);
+  }
+
+  /** A claim within something paused is its probe. */
+  #sawBegin(run: BegunRun): void {
+    this.#underWay.set(run.runId, run);
     const due = this.probes();
-    for (const what of scopesOf(placeOf(claim))) {
-      const pause = this.#pauses.get(what);
-      if (pause && due.has(what)) pause.probedBy = claim.run.id;
-    }
+    for (const what of scopesOf(run)) if (due.has(what)) this.#pauses.get(what)!.probedBy = run.runId;
   }
 
   /** Whoever ended the run: its own settle, a person, the reaper in its place. */
   #sawEnd(ended: EndedRun): void {
-    const claim = this.#claims.get(ended.runId);
-    if (!claim) return;
-    this.#claims.delete(ended.runId);
+    const run = this.#underWay.get(ended.runId);
+    if (!run) return;
+    this.#underWay.delete(ended.runId);
     // Apart from the transaction that told of it, and one after the other.
     this.#working = this.#working
-      .then(() => this.#settled(claim, ended))
+      .then(() => this.#settled(run, ended))
       .catch((error: unknown) => {
         this.#log.error(
           { err: error, runId: ended.runId },
@@ -97,13 +122,15 @@ export class SystemicFaults {
       });
   }
 
-  async #settled(claim: Claim, ending: EndedRun): Promise<void> {
-    const fault = ending.outcome === "tool_error" && !NOT_SYSTEMIC.has(ending.class ?? "") ? ending.class : null;
-    const place = placeOf(claim);
-    for (const what of scopesOf(place)) await this.#afterProbe(what, claim.run.id, ending, fault);
-    const end = { ...place, taskId: claim.task.id, fault };
-    const { streaks, pause } = afterEnd(this.#streaks, end, new Set(this.#pauses.keys()));
+  async #settled(run: BegunRun, ending: EndedRun): Promise<void> {
+    const fault = systemicFaultOf(ending);
+    const probed = this.#probedBy(run);
+    const failed = fault === null ? 0 : 1;
+    // Until it is resumed in the database it stays awaited here: a write that fails is made good by the next probe.
+    for (const what of probed) this.#await(what, this.#pauses.get(what)!.probes + failed);
+    const { streaks, pause } = afterEnd(this.#streaks, { ...run, fault }, new Set(this.#pauses.keys()));
     this.#streaks = streaks;
+    if (fault === null && !foundNothing(ending)) await this.#resume(probed, run.runId);
     if (fault !== null && pause !== null) await this.#pause(pause, fault, ending.reason);
   }
 
@@ -116,32 +143,45 @@ export class SystemicFaults {
       await tx.event("paused", { taskId: null }, { what, reason, class: fault, by: "scheduler" });
       return true;
     });
-    if (!isPaused) return;
-    this.#log.error({ what, class: fault, reason }, "paused: the same tool error hit several tasks in a row");
+    if (isPaused)
+      this.#log.error({ what, class: fault, reason }, "paused: the same tool error hit several tasks in a row");
   }
 
-  async #afterProbe(what: string, runId: number, ending: EndedRun, fault: string | null): Promise<void> {
-    const pause = this.#pauses.get(what);
-    if (pause?.probedBy !== runId) return;
-    if (foundNothing(ending)) return this.#await(what, pause.probes);
-    if (fault !== null) return this.#await(what, pause.probes + 1);
-    // Until it is resumed in the database it stays awaited here: a write that fails is made good by the next probe.
-    this.#await(what, pause.probes);
-    await this.#storage.write(async (tx) => {
-      if (await deletePause(tx, what)) await tx.event("resumed", { taskId: null }, { what, by: "probe" });
+  async #resume(probed: readonly string[], runId: number): Promise<void> {
+    if (probed.length === 0) return;
+    const resumed = await this.#storage.write(async (tx) => {
+      // Somebody may have paused it by hand meanwhile: that pause is theirs to end.
+      const own = ownAmong(await readPauses(tx));
+      const ended = probed.filter((what) => own.includes(what));
+      for (const what of ended) {
+        await deletePause(tx, what);
+        await tx.event("resumed", { taskId: null }, { what, by: "probe" });
+      }
+      return ended;
     });
-    this.#pauses.delete(what);
-    this.#log.info({ what, runId }, "resumed: a probe went through");
+    for (const what of probed) this.#pauses.delete(what);
+    for (const what of resumed) this.#log.info({ what, runId }, "resumed: a probe went through");
+  }
+
+  #probedBy(run: BegunRun): string[] {
+    return scopesOf(run).filter((what) => this.#pauses.get(what)?.probedBy === run.runId);
   }
 
   #await(what: string, probes: number): void {
     const probeAtMs = this.#clock.monotonicMs() + backoffMs(probes + 1, FIRST_PROBE_MS, LONGEST_PROBE_MS);
     this.#pauses.set(what, { probes, probeAtMs, probedBy: null });
+    for (const listener of this.#listeners) listener();
   }
 }
 
+const ownAmong = (pauses: readonly Pause[]): string[] =>
+  pauses.filter(({ reason }) => reason.startsWith(OWN_REASON)).map(({ what }) => what);
+
 /** Tool errors that are waited out by other means, or that are everybody's at once. */
 const NOT_SYSTEMIC: ReadonlySet<string> = new Set([STAGER_UNREACHABLE, "database"]);
+
+const systemicFaultOf = ({ outcome, class: endedAs }: EndedRun): string | null =>
+  outcome === "tool_error" && endedAs !== null && !NOT_SYSTEMIC.has(endedAs) ? endedAs : null;
 
 /** A probe that was interrupted, cancelled, lost or taken over says nothing about the fault. */
 const foundNothing = ({ outcome, class: endedAs }: EndedRun): boolean =>
@@ -150,5 +190,3 @@ const foundNothing = ({ outcome, class: endedAs }: EndedRun): boolean =>
   (outcome === "superseded" && endedAs === null) ||
   endedAs === "lost" ||
   NOT_SYSTEMIC.has(endedAs ?? "");
-
-const placeOf = ({ job, task }: Claim): Place => ({ agent: job.agent, repo: task.repo, stage: job.stage });

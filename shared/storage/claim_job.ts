@@ -72,7 +72,9 @@ const take = async (tx: Tx, job: Job, rules: ClaimRules): Promise<Claim> => {
   );
   tx.jobMoved("queued", "running");
   // Somebody may have set the clock back since the job became due.
-  tx.runBegun({ runId: run.id, dueForMs: Math.max(0, Date.parse(tx.now) - Date.parse(job.availableAt)) });
+  const dueForMs = Math.max(0, Date.parse(tx.now) - Date.parse(job.availableAt));
+  const { taskId, agent, stage } = job;
+  tx.runBegun({ runId: run.id, taskId, agent, stage, repo: task!.repo, dueForMs });
   await tx.event(
     "claimed",
     { taskId: job.taskId, jobId: job.id, runId: run.id },

@@ -1,8 +1,8 @@
 import type { Outcome } from "../domain.ts";
-import type { Run, TaskEvent } from "../schemas/rows.ts";
+import type { Run, Task, TaskEvent } from "../schemas/rows.ts";
 
 /** A run that a claim has begun. */
-export interface BegunRun {
+export interface BegunRun extends Pick<Run, "taskId" | "agent" | "stage">, Pick<Task, "repo"> {
   runId: number;
   /** How long its job had been due, in ms of the wall clock. */
   dueForMs: number;

@@ -160,7 +160,7 @@ test("what is undone is not counted", async () => {
   const { run } = await site.claim();
   const before = await textOf(site);
   const undone = site.storage.write(async (tx) => {
-    tx.runBegun({ runId: 1, dueForMs: 5 });
+    tx.runBegun({ runId: 1, taskId: task.id, agent: "analyst", stage: "analysis", repo: "shop", dueForMs: 5 });
     tx.runEnded({
       runId: run.claim.run.id,
       jobId: 1,

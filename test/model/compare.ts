@@ -3,6 +3,7 @@ import { toSnake } from "@orchestrator/shared/case.ts";
 import { isoTime } from "@orchestrator/shared/clock.ts";
 import { DEFER_MARKER } from "@orchestrator/shared/defer.ts";
 import type { QueueView } from "@orchestrator/shared/schemas/queue.ts";
+import type { SystemicFaults } from "../../services/scheduler/systemic_faults.ts";
 import type { Model, ModelEvent, ModelJob, ModelRun, ModelTask } from "./model.ts";
 import type { EventRow, JobRow, RunRow, Tables, TaskRow } from "./read_database.ts";
 
@@ -113,3 +114,22 @@ export const compareMemory = (model: Model, view: QueueView): void => {
     [...process.marks].map(([jobId, { runId }]) => `${jobId} ${runId}`).sort(),
   );
 };
+
+/** Holds what is remembered of runs under way, of pauses and of their probes against the model: none may be left behind. */
+export const compareFaults = (
+  { process }: Model,
+  { underWay, pauses }: ReturnType<SystemicFaults["snapshot"]>,
+): void => {
+  mustEqual(
+    "the list of runs that may meet a systemic fault",
+    underWay.sort(byNumber),
+    [...process.claims].sort(byNumber),
+  );
+  const own = [...process.faults.own].map(([what, { failures, dueMs, probe }]) => [
+    what,
+    { probes: failures, probeAtMs: dueMs, probedBy: probe },
+  ]);
+  mustEqual("what is paused for a systemic fault", pauses, Object.fromEntries(own));
+};
+
+const byNumber = (a: number, b: number): number => a - b;

@@ -44,7 +44,6 @@ export class MonitorInHand {
     this.#context = context;
     this.run = new ActiveRun(claim, context.clock);
     context.activeRuns.add(this.run);
-    context.faults.claimed(claim);
     const points = { reach: (name: string) => (name === GATE ? this.#stand() : Promise.resolve()) };
     // What is thrown at a gate nobody stands at is nobody's error.
     this.#gate.passed.catch(() => undefined);

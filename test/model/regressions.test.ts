@@ -62,6 +62,21 @@ test("a probe whose monitor dies is followed by another one", async () => {
   });
 });
 
+test("a probe that is cancelled as it is claimed is followed by another one", async () => {
+  const steps: Step[] = [
+    ...[create(1, "review"), create(2, "review"), create(3, "review")],
+    ...[claim, ...launchFails, claim, ...launchFails, claim, ...launchFails],
+    { do: "pass", seconds: 61 },
+    { do: "together", first: claim, second: { do: "cancel", at: 0, reason: false } },
+    ...[{ do: "pass", seconds: 61 } as const, claim],
+  ];
+  await replay(steps, async ({ world }) => {
+    const { faults, storage } = world.scheduler.context;
+    expect(await storage.query("SELECT outcome FROM agent_runs WHERE id = 4")).toEqual([{ outcome: "cancelled" }]);
+    expect(faults.snapshot()).toMatchObject({ underWay: [5], pauses: { "agent:reviewer": { probedBy: 5 } } });
+  });
+});
+
 test("a lost run of a stage that is not run twice blocks its task, and counts as failed by the reaper", async () => {
   const steps: Step[] = [
     ...[create(1, "deploy"), { do: "approve", at: 0, wrongStage: false } as const],

@@ -1,7 +1,7 @@
 import { queueSchema } from "@orchestrator/shared/schemas/queue.ts";
 import * as v from "valibot";
 import type { Act } from "./act.ts";
-import { compareMemory, compareTables, mustEqual } from "./compare.ts";
+import { compareFaults, compareMemory, compareTables, mustEqual } from "./compare.ts";
 import { checkInvariants, checkStep, checkTally, checkTold } from "./invariants.ts";
 import { Model } from "./model.ts";
 import { prepare } from "./prepare.ts";
@@ -99,6 +99,7 @@ export class Session {
     compareTables(model, tables, model.events.slice(this.#comparedEvents));
     this.#comparedEvents = model.events.length;
     compareMemory(model, view);
+    compareFaults(model, world.scheduler.context.faults.snapshot());
   }
 
   /** Holds the whole history against what was read of it when it was written, and puts everything away. */

@@ -2,11 +2,12 @@ import type { RepoConfig } from "@orchestrator/shared/config/config.ts";
 import { createLog } from "@orchestrator/shared/log.ts";
 import { DEFAULT_PIPELINE } from "@orchestrator/shared/pipeline.ts";
 import type { Job } from "@orchestrator/shared/schemas/rows.ts";
-import { type Claim, claimJob } from "@orchestrator/shared/storage/claim_job.ts";
+import { type Claim, type ClaimRules, claimJob } from "@orchestrator/shared/storage/claim_job.ts";
+import { deletePause } from "@orchestrator/shared/storage/delete_pause.ts";
 import { finishRun } from "@orchestrator/shared/storage/finish_run.ts";
 import { probeWrite } from "@orchestrator/shared/storage/probe_write.ts";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { pauseQueue } from "../../services/scheduler/pause_queue.ts";
 import type { RunEnding } from "../../services/scheduler/run_result.ts";
 import { SystemicFaults } from "../../services/scheduler/systemic_faults.ts";
@@ -23,6 +24,13 @@ const setup = async () => {
   const { storage } = await openTestStorage({ clock });
   const log = createLog({ level: "silent", service: "scheduler", secrets: [] });
   const faults = new SystemicFaults({ storage, clock, log });
+  const rules: ClaimRules = {
+    limits: { total: 99, perRepo: {}, perAgent: {} },
+    environments: {},
+    probes: () => faults.probes(),
+    modelOf: () => null,
+    logPathOf: String,
+  };
   let n = 0;
   /** Claims a job of a new task, as the dispatcher would. */
   const claim = async (task: object = {}, job: Partial<Pick<Job, "agent">> = {}) => {
@@ -30,19 +38,7 @@ const setup = async () => {
     await insertTaskWithJob(storage, { workItemId: `ORCH-${n}`, ...task }, job);
     return claimNext();
   };
-  const claimNext = async () => {
-    const claimed = await storage.write((tx) =>
-      claimJob(tx, {
-        limits: { total: 99, perRepo: {}, perAgent: {} },
-        environments: {},
-        probes: () => faults.probes(),
-        modelOf: () => null,
-        logPathOf: String,
-      }),
-    );
-    if (claimed) faults.claimed(claimed);
-    return claimed;
-  };
+  const claimNext = () => storage.write((tx) => claimJob(tx, rules));
   /** Records how a claimed run ended, as its settle would. */
   const end = async (claimed: Claim | null, ending: RunEnding) => {
     await storage.write((tx) => finishRun(tx, claimed!.run.id, ending));
@@ -51,7 +47,7 @@ const setup = async () => {
   const fail = async (code: string, task: object = {}, job: Partial<Pick<Job, "agent">> = {}) =>
     end(await claim(task, job), toolError(code));
   const paused = async () => (await readPauses(storage)).map(({ what }) => what);
-  return { clock, storage, log, faults, claim, claimNext, end, fail, paused };
+  return { clock, storage, log, faults, rules, claim, claimNext, end, fail, paused };
 };
 
 test("the same tool error on three different tasks in a row pauses what it speaks of, with an event that says why", async () => {
@@ -125,13 +121,13 @@ describe("it is not three in a row", () => {
   });
 });
 
-describe("a paused repository", () => {
-  const pausedRepo = async () => {
-    const site = await setup();
-    for (let n = 0; n < 3; n++) await site.fail("git_fetch");
-    return site;
-  };
+const pausedRepo = async () => {
+  const site = await setup();
+  for (let n = 0; n < 3; n++) await site.fail("git_fetch");
+  return site;
+};
 
+describe("a paused repository", () => {
   test("is probed by one job after a minute, and goes on when the probe goes through", async () => {
     const { clock, storage, faults, claim, end, paused } = await pausedRepo();
     expect(await claim()).toBe(null);
@@ -218,5 +214,111 @@ describe("a paused repository", () => {
     await end(await claim(), ending);
     expect(await paused()).toEqual(["repo:shop"]);
     expect(faults.nextProbeInMs()).toBe(60_000);
+  });
+
+  test("is probed again after a probe whose claim was never answered, once that has been taken back", async () => {
+    const { clock, storage, faults, claim, claimNext, end } = await pausedRepo();
+    clock.advance(60_000);
+    await insertTaskWithJob(storage, { workItemId: "ORCH-99" });
+    failNextCommit(unreachable(), { made: true });
+    await expect(claimNext()).rejects.toThrow("fetch failed");
+    expect(await claim()).toBe(null);
+    const { underWay, pauses } = faults.snapshot();
+    expect(pauses["repo:shop"]!.probedBy).toBe(underWay[0]);
+    const lost = { outcome: "interrupted", class: "lost", reason: "nobody was at work on it" } as const;
+    await storage.write((tx) => finishRun(tx, underWay[0]!, lost));
+    await faults.idle();
+    expect(faults.nextProbeInMs()).toBe(60_000);
+    clock.advance(60_000);
+    await end(await claimNext(), succeeded);
+    expect(faults.snapshot()).toEqual({ underWay: [], pauses: {} });
+  });
+
+  test("whose agent is paused as well is probed for both again where what a probe has found cannot be written", async () => {
+    const { clock, storage, faults, claim, claimNext, end, fail, paused } = await pausedRepo();
+    for (let n = 0; n < 3; n++) await fail("command_not_found", { repo: "blog" });
+    clock.advance(60_000);
+    const probe = await claim();
+    const unsubscribe = storage.onCommitted(({ ended }) => {
+      if (ended.length > 0) vi.spyOn(storage, "write").mockRejectedValueOnce(new Error("no room"));
+    });
+    await end(probe, succeeded);
+    unsubscribe();
+    expect((await paused()).sort()).toEqual(["agent:analyst", "repo:shop"]);
+    expect(await claim()).toBe(null);
+    clock.advance(60_000);
+    await end(await claimNext(), succeeded);
+    expect(await paused()).toEqual([]);
+    expect(faults.snapshot()).toEqual({ underWay: [], pauses: {} });
+  });
+});
+
+test("whoever sets timers is told of each probe that is awaited; one that is due needs none", async () => {
+  const { clock, faults, claim, end, fail } = await setup();
+  const told: (number | null)[] = [];
+  faults.onProbeAwaited(() => told.push(faults.nextProbeInMs()));
+  for (let n = 0; n < 3; n++) await fail("git_fetch");
+  clock.advance(60_001);
+  expect(faults.nextProbeInMs()).toBe(null);
+  expect(faults.nextProbeInMs(clock.monotonicMs() - 2)).toBe(0);
+  await end(await claim(), toolError("git_fetch"));
+  expect(told).toEqual([60_000, 120_000]);
+});
+
+describe("in one commit", () => {
+  /** Lets whatever has been told of a commit ask for its own. */
+  const askedFor = async () => {
+    for (let n = 0; n < 20; n++) await Promise.resolve();
+  };
+
+  test("a probe's claim and its cancel: it has found nothing out", async () => {
+    const { clock, storage, faults, rules, paused } = await pausedRepo();
+    clock.advance(60_000);
+    await insertTaskWithJob(storage, { workItemId: "ORCH-99" });
+    const cancelled = { outcome: "cancelled", class: null, reason: "a person cancelled the task" } as const;
+    const claiming = storage.write((tx) => claimJob(tx, rules));
+    const cancelling = storage.write(async (tx) => {
+      const [run] = await tx.query<{ id: number }>("SELECT max(id) AS id FROM agent_runs");
+      expect(faults.snapshot().underWay).toEqual([]);
+      return (await finishRun(tx, run!.id, cancelled)) ? run!.id : null;
+    });
+    expect((await claiming)!.run.id).toBe(await cancelling);
+    await faults.idle();
+    expect(faults.snapshot()).toMatchObject({ underWay: [], pauses: { "repo:shop": { probes: 0, probedBy: null } } });
+    expect(faults.nextProbeInMs()).toBe(60_000);
+    expect(await paused()).toEqual(["repo:shop"]);
+  });
+
+  test("a pause and a person's resumption: nothing is taken for paused that is not", async () => {
+    const { storage, faults, claim, fail, paused } = await setup();
+    await fail("git_fetch");
+    await fail("git_fetch");
+    const third = (await claim())!;
+    await storage.write((tx) => finishRun(tx, third.run.id, toolError("git_fetch")));
+    await askedFor();
+    await storage.write(async (tx) => {
+      expect(faults.snapshot().pauses).toEqual({});
+      expect(await deletePause(tx, "repo:shop")).toBe(true);
+      await tx.event("resumed", { taskId: null }, { what: "repo:shop", by: "person" });
+    });
+    await faults.idle();
+    expect(await paused()).toEqual([]);
+    expect(faults.snapshot().pauses).toEqual({});
+  });
+
+  test("a person's pause and the resumption by a probe: the pause stands, and is theirs to end", async () => {
+    const { clock, storage, faults, claim, end } = await pausedRepo();
+    const config = { pipeline: DEFAULT_PIPELINE, agents: {}, repos: { shop: {} as RepoConfig } };
+    clock.advance(60_000);
+    const probe = await claim();
+    let pausing: Promise<unknown> | undefined;
+    storage.onCommitted(({ ended }) => {
+      // Before the probe's own, which is asked for a moment later.
+      if (ended.length > 0) pausing = pauseQueue({ storage, config }, { repo: "shop", reason: "the server is moved" });
+    });
+    await end(probe, succeeded);
+    await pausing;
+    expect(await readPauses(storage)).toMatchObject([{ what: "repo:shop", reason: "the server is moved" }]);
+    expect(faults.snapshot().pauses).toEqual({});
   });
 });
