@@ -2,13 +2,12 @@ import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { findStage, type Stage } from "@orchestrator/shared/pipeline.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { findRun } from "@orchestrator/shared/storage/read_jobs.ts";
-import { readTask } from "@orchestrator/shared/storage/read_task.ts";
 import { mayRunAgain } from "@orchestrator/shared/storage/record_run_progress.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun } from "./active_runs.ts";
+import { clearUpAfter } from "./clear_up.ts";
 import { endSurely } from "./end_surely.ts";
 import { type Finalizing, finalizeAgentRun, finalizeCommit } from "./finalizer.ts";
-import { removeWorkspace } from "./git/workspace.ts";
 import { launch, recordAgentStart } from "./launcher.ts";
 import { recordNotedExit } from "./noted_exits.ts";
 import { holdOf, type RunContext } from "./run_context.ts";
@@ -56,7 +55,7 @@ export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work
     run.over();
     // The log first: who waits for the last run to be gone may end the process then.
     await closeLog(context, runId);
-    await clearUp(context, run);
+    await clearUpAfter(context, run);
     activeRuns.remove(run);
     await points.reach("clear.after", jobId);
   }
@@ -224,16 +223,6 @@ const logSettled = ({ log }: RunContext, run: ActiveRun, result: RunResult, sett
   };
   const level = next === "block" ? "error" : result.kind === "passed" ? "info" : "warn";
   log[level](line, "settled");
-};
-
-/** Removes the workspace of a task that is done: all that was in it is in the repository, but what that ignores. */
-const clearUp = async ({ config, storage, log }: RunContext, run: ActiveRun): Promise<void> => {
-  const { id, workItemId } = run.claim.task;
-  try {
-    if ((await readTask(storage, { id }))?.status === "done") await removeWorkspace(config.workspacesDir, workItemId);
-  } catch (error) {
-    log.warn({ err: error, workItemId }, "the workspace of a finished task could not be removed");
-  }
 };
 
 const closeLog = async ({ runLogs, log }: RunContext, runId: number): Promise<void> => {

@@ -23,6 +23,13 @@ export interface Work {
   author: Author;
 }
 
+/** What there is to keep. Of a stage that the pipeline has no more the artifact is not known. */
+export interface Left {
+  place: Pick<RunPlace, "mirror" | "start"> & { artifact: string | null };
+  workspace: string;
+  author: Pick<Author, "id">;
+}
+
 export const workspaceOf = ({ config }: Pick<RunContext, "config">, { claim }: ActiveRun): string =>
   join(config.workspacesDir, claim.task.workItemId);
 
@@ -54,8 +61,16 @@ export const collect = async (
   return collected;
 };
 
-/** Keeps what a run without success left, for the next attempt and for people. */
-export const keep = async (context: RunContext, run: ActiveRun, work: Work, finalizing: Finalizing): Promise<void> => {
+/**
+ * Keeps what a run without success left, for the next attempt and for people.
+ * @param run the run at hand, if there is one.
+ */
+export const keep = async (
+  context: RunContext,
+  run: ActiveRun | null,
+  work: Left,
+  finalizing: Finalizing,
+): Promise<void> => {
   const { mirror, start, artifact } = work.place;
   const { id } = work.author;
   const options = { git: context.git, mirror, workspace: work.workspace, start, artifact, runId: id };
@@ -72,8 +87,8 @@ export const keep = async (context: RunContext, run: ActiveRun, work: Work, fina
 /** Says what is kept elsewhere, or was not taken: in the service's log, and in the log of the run at hand, where people look. */
 const tell = (
   { log, runLogs }: RunContext,
-  run: ActiveRun,
-  author: Author,
+  run: ActiveRun | null,
+  author: Pick<Author, "id">,
   message: string,
   { what, ref, notes }: { what: string; ref: string | null; notes: readonly string[] },
 ): void => {
@@ -81,7 +96,7 @@ const tell = (
   if (lines.length === 0) return;
   log[notes.length === 0 ? "info" : "warn"]({ runId: author.id, ref, notes }, message);
   const text = lines.map((line) => `[orchestrator] ${line}\n`).join("");
-  runLogs.get(run.claim.run.id)?.append(`\n${text}`);
+  if (run !== null) runLogs.get(run.claim.run.id)?.append(`\n${text}`);
 };
 
 export type Salvaged =
@@ -150,8 +165,14 @@ const refsLeft = async ({ mirror, start }: RunPlace, earlier: EarlierRun, signal
   return left;
 };
 
-/** A workspace is used again only when the earlier run's processes are seen gone. */
-const endLeftIn = async ({ config, clock }: RunContext, workspace: string): Promise<void> => {
+/**
+ * Ends what still works in a workspace, which is used again, or removed, only when all of that is seen gone.
+ * @throws {ToolError} `workspace_busy`
+ */
+export const endLeftIn = async (
+  { config, clock }: Pick<RunContext, "config" | "clock">,
+  workspace: string,
+): Promise<void> => {
   const { survivors } = await endProcesses({ marks: { folder: workspace }, graceMs: config.killGraceMs, clock });
   if (survivors.length === 0) return;
   throw new ToolError(

@@ -15,6 +15,7 @@ import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import { type Holder, takeLease } from "@orchestrator/shared/storage/take_lease.ts";
 import { unusableDatabase } from "@orchestrator/shared/storage/unusable_database.ts";
 import { ActiveRuns } from "./active_runs.ts";
+import { startClearingUp } from "./clear_up.ts";
 import { createReaperCounters, createStagingCounters } from "./counters.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { removeExitNotes } from "./exit_notes.ts";
@@ -162,6 +163,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   log.info({ epoch: storage.epoch, instanceId }, "took the database over");
   await removeExitNotes(config.dataDir);
   await points.reach("start.requeued");
+  const clearing = await startClearingUp(context);
   context.faults.restore(await readPauses(storage));
   reaper.start();
   await points.reach("start.reaper");
@@ -181,6 +183,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
           ["the dispatcher", () => dispatcher.stop()],
           ["the runs", () => endRuns(context, drainMs, fencedOff.signal)],
           ["the reaper", () => reaper.stop()],
+          ["the clearing up of workspaces", () => clearing.stop()],
           // What the last runs say about a systemic fault may be a pause, of which people are to be told.
           ["the watch for systemic faults", () => context.faults.idle()],
           ["the notifier", () => notifier?.stop(Math.max(0, drainedAtMs - clock.monotonicMs()))],

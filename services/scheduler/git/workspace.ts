@@ -59,9 +59,7 @@ export const prepareWorkspace = (options: WorkspaceOptions): Promise<Workspace> 
 /** Removes a task's workspace and all that is kept beside it. */
 export const removeWorkspace = async (workspacesDir: string, workItemId: string): Promise<void> => {
   const path = workspacePath(workspacesDir, workItemId);
-  await removeTree(path);
-  await removeTree(savedIndex(path));
-  await removeTree(makingMarker(path));
+  for (const one of [path, `${savedIndex(path)}.lock`, savedIndex(path), makingMarker(path)]) await removeTree(one);
 };
 
 export const workspacePath = (workspacesDir: string, workItemId: string): string => {

@@ -19,6 +19,9 @@ export const plainIndex = async (workspace: string): Promise<string> => {
 /** Stands there while a workspace is being made: one beside which it is found is half-made. */
 export const makingMarker = (workspace: string): string => join(dirname(workspace), `.${basename(workspace)}.making`);
 
+/** The work item to which a name in the folder of workspaces belongs: a workspace's own, or that of a file beside it. */
+export const itsWorkItem = (name: string): string => name.replace(/^\.(.+)\.(index|index\.lock|making)$/, "$1");
+
 /** Whether the workspace was being made when that was cut short: what stands in it is nobody's work. */
 export const isHalfMade = async (workspace: string): Promise<boolean> =>
   (await kindOf(makingMarker(workspace))) !== "absent";

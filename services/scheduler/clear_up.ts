@@ -1,0 +1,109 @@
+import { readdir } from "node:fs/promises";
+import { artifactPath, findStage } from "@orchestrator/shared/pipeline.ts";
+import type { Task } from "@orchestrator/shared/schemas/rows.ts";
+import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
+import { findEarlierRun } from "@orchestrator/shared/storage/find_earlier_run.ts";
+import { readTask } from "@orchestrator/shared/storage/read_task.ts";
+import type { ActiveRun } from "./active_runs.ts";
+import { kindOf } from "./git/careful_files.ts";
+import { runRef, wipRef } from "./git/refs.ts";
+import { removeWorkspace, workspacePath } from "./git/workspace.ts";
+import { isHalfMade, itsWorkItem } from "./git/workspace_files.ts";
+import { fenceOf, type RunContext } from "./run_context.ts";
+import { endLeftIn, keep } from "./run_work.ts";
+
+// The workspace of a task that is over is removed: all that was in it is in the repository, but what that ignores. That is so
+// of a task that is done; of one that was cancelled only once what its last agent left is kept under a ref.
+
+/**
+ * Clears up after a run has ended, where that was its task's end. Where another run works on the task (the reaper gave the job
+ * to it) that is left to the other one. Never rejects: what could not be removed is removed at the next start.
+ */
+export const clearUpAfter = async (context: RunContext, run: ActiveRun): Promise<void> => {
+  const { activeRuns, storage, log } = context;
+  const { id, workItemId } = run.claim.task;
+  if (activeRuns.all().some((other) => other !== run && other.claim.task.id === id)) return;
+  try {
+    const task = await readTask(storage, { id });
+    if (task !== null) await clearUp(context, task, new AbortController().signal);
+  } catch (error) {
+    if (!(error instanceof FencedOffError)) log.warn({ err: error, workItemId }, NOT_REMOVED);
+  }
+};
+
+const NOT_REMOVED = "the workspace of a task that is over could not be removed; the next start tries again";
+
+/**
+ * Begins to remove the workspaces that an earlier scheduler has left of tasks that are over, because it was killed or could not
+ * remove them. Which those are is found out before this resolves, while no run is under way: by what stands in the folder of
+ * workspaces, so that it costs nothing for what has been cleared up. They are removed in the background.
+ */
+export const startClearingUp = async (context: RunContext): Promise<{ stop(): Promise<void> }> => {
+  const tasks = await findLeft(context);
+  const stopped = new AbortController();
+  const cleared = clearUpAll(context, tasks, stopped.signal);
+  return {
+    stop: async () => {
+      stopped.abort(new Error("the scheduler was stopped"));
+      await cleared;
+    },
+  };
+};
+
+const findLeft = async ({ config, storage, log }: RunContext): Promise<Task[]> => {
+  const left: Task[] = [];
+  try {
+    const names = new Set((await readdir(config.workspacesDir)).map(itsWorkItem));
+    for (const workItemId of names) {
+      const task = await readTask(storage, { workItemId });
+      if (task !== null && isOver(task)) left.push(task);
+    }
+  } catch (error) {
+    log.warn({ err: error, folder: config.workspacesDir }, "it could not be seen which workspaces are left over");
+  }
+  return left;
+};
+
+const isOver = ({ status }: Task): boolean => status === "done" || status === "cancelled";
+
+const clearUpAll = async (context: RunContext, tasks: readonly Task[], signal: AbortSignal): Promise<void> => {
+  for (const task of tasks) {
+    if (signal.aborted) return;
+    try {
+      await clearUp(context, task, signal);
+      context.log.info({ workItemId: task.workItemId }, "removed the workspace that was left of a task that is over");
+    } catch (error) {
+      if (signal.aborted || error instanceof FencedOffError) return;
+      context.log.warn({ err: error, workItemId: task.workItemId }, NOT_REMOVED);
+    }
+  }
+};
+
+const clearUp = async (context: RunContext, task: Task, signal: AbortSignal): Promise<void> => {
+  if (!isOver(task)) return;
+  if (task.status === "cancelled") await keepLeft(context, task, signal);
+  await fenceOf(context)();
+  await removeWorkspace(context.config.workspacesDir, task.workItemId);
+};
+
+/** Keeps what the last agent of a cancelled task left, unless that has been done. Without a head no agent was ever started. */
+const keepLeft = async (context: RunContext, task: Task, signal: AbortSignal): Promise<void> => {
+  const { config, storage, mirrors } = context;
+  const workspace = workspacePath(config.workspacesDir, task.workItemId);
+  if ((await kindOf(workspace)) !== "directory" || (await isHalfMade(workspace))) return;
+  const author = await findEarlierRun(storage, task.id, Number.MAX_SAFE_INTEGER);
+  if (author === null || task.head === null) return;
+  const mirror = mirrors.get(task.repo);
+  for (const ref of [runRef(author.id), wipRef(author.id)]) {
+    if ((await mirror.resolve(ref, { signal })) !== null) return;
+  }
+  await endLeftIn(context, workspace);
+  const stage = findStage(config.pipeline, author.stage);
+  const artifact = stage === undefined ? null : artifactPath(stage, task.workItemId);
+  await keep(
+    context,
+    null,
+    { place: { mirror, start: task.head, artifact }, workspace, author },
+    { signal, onWait: () => {} },
+  );
+};
