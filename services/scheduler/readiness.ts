@@ -31,8 +31,18 @@ export const readiness = async (
   const late = sleep(WRITE_LIMIT_MS, `the database could not be written within ${WRITE_LIMIT_MS} ms`, { ref: false });
   const fault = await Promise.race([writable, late]);
   if (fault !== null) reasons.push(fault);
-  // What changes nothing needs no room, so it does not find out that there is none.
-  else if (isFileUrl(config.dbUrl) && (await freeBytes(dirname(fileOfUrl(config.dbUrl)))) < MIN_BYTES)
-    reasons.push("the database cannot be written: the disk that it is on is full");
+  else if (isFileUrl(config.dbUrl)) reasons.push(...(await faultsOfDisk(dirname(fileOfUrl(config.dbUrl)))));
   return { ready: reasons.length === 0, reasons };
+};
+
+/** What changes nothing needs no room, and an open file no folder: the probe does not find out that they are missing. */
+const faultsOfDisk = async (folder: string): Promise<string[]> => {
+  try {
+    return (await freeBytes(folder)) < MIN_BYTES
+      ? ["the database cannot be written: the disk that it is on is full"]
+      : [];
+  } catch (error) {
+    const { message = error } = error as Partial<Error>;
+    return [`the folder of the database cannot be looked at: ${message}. Put it back, or mount what holds it`];
+  }
 };

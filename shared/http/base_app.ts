@@ -4,8 +4,9 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { HttpEnv } from "./env.ts";
 import { type GuardOptions, guard } from "./guard.ts";
-import { type ProblemCode, problem } from "./problem.ts";
+import { problem } from "./problem.ts";
 import { requestContext } from "./request_context.ts";
+import { unavailable } from "./unavailable.ts";
 
 export interface BaseAppOptions {
   log: Log;
@@ -15,7 +16,8 @@ export interface BaseAppOptions {
 
 /**
  * An app that has no routes yet, with what both services share: request ids, the guard, and problem+json for a path that is
- * not there (404), a method that a path does not have (405), and an exception (500, of which only the log says more).
+ * not there (404), a method that a path does not have (405), what cannot be answered now (503), and any other exception (500, of
+ * which only the log says more).
  */
 export const createBaseApp = ({ log, clock, guard: guardOptions }: BaseAppOptions): Hono<HttpEnv> => {
   const app = new Hono<HttpEnv>();
@@ -29,8 +31,8 @@ export const createBaseApp = ({ log, clock, guard: guardOptions }: BaseAppOption
   });
 
   app.onError((error, c) => {
-    const passing = PASSING.get(String((error as { code?: unknown }).code));
-    if (passing !== undefined) {
+    const passing = unavailable(error);
+    if (passing !== null) {
       c.var.log.warn({ err: error, method: c.req.method, path: c.req.path }, "request could not be answered now");
       return problem(passing.code, passing.detail, { headers: { "retry-after": RETRY_AFTER_S } });
     }
@@ -41,33 +43,6 @@ export const createBaseApp = ({ log, clock, guard: guardOptions }: BaseAppOption
   return app;
 };
 
-/**
- * Codes of errors that are nobody's fault here and may be gone at the next try: the database is locked, out of reach, or
- * another scheduler's, which then answers in this one's place.
- */
-const PASSING: ReadonlyMap<string, { code: ProblemCode; detail: string }> = new Map([
-  [
-    "storage_busy",
-    {
-      code: "unavailable",
-      detail: "The database is locked by another program; nothing was changed. Try again in a moment.",
-    },
-  ],
-  [
-    "storage_unreachable",
-    {
-      code: "unavailable",
-      detail: "The database cannot be reached; whether anything was changed is not known. Look, then try again.",
-    },
-  ],
-  [
-    "fenced_off",
-    {
-      code: "fenced_off",
-      detail: "Another scheduler has taken over the database, and this one ends; nothing was changed. Ask that one.",
-    },
-  ],
-]);
 const RETRY_AFTER_S = "5";
 
 /** The methods for which a route, and not only middleware (registered for all methods), stands at the path. */

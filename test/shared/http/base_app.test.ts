@@ -1,3 +1,4 @@
+import { LibsqlError } from "@libsql/client";
 import { PROBLEMS, type ProblemCode, problem, problemSchema } from "@orchestrator/shared/http/problem.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { StorageBusyError, StorageUnreachableError } from "@orchestrator/shared/storage/connection.ts";
@@ -21,6 +22,23 @@ const createThings = () => {
   });
   app.get("/away", () => {
     throw new StorageUnreachableError(new TypeError("connect ECONNREFUSED db.internal:8080"));
+  });
+  for (const code of [
+    "SQLITE_FULL",
+    "SQLITE_READONLY_DBMOVED",
+    "SQLITE_IOERR_WRITE",
+    "SQLITE_CANTOPEN",
+    "SQLITE_CORRUPT",
+  ]) {
+    app.get(`/${code}`, () => {
+      throw new LibsqlError(`${code}: /data/orchestrator.db`, code);
+    });
+  }
+  app.get("/no-answer", () => {
+    throw new LibsqlError("HTTP status 502 from db.internal", "SERVER_ERROR");
+  });
+  app.get("/wrong-statement", () => {
+    throw new LibsqlError("SQLITE_ERROR: no such column: secret", "SQLITE_ERROR");
   });
   app.get("/taken-over", () => {
     throw new FencedOffError(3, 4);
@@ -56,6 +74,12 @@ describe("an exception", () => {
   test.each([
     ["/locked", "unavailable", "locked by another program"],
     ["/away", "unavailable", "cannot be reached"],
+    ["/SQLITE_FULL", "unavailable", "disk that the database is on is full"],
+    ["/SQLITE_READONLY_DBMOVED", "unavailable", "read-only"],
+    ["/SQLITE_IOERR_WRITE", "unavailable", "its disk fails or is away"],
+    ["/SQLITE_CANTOPEN", "unavailable", "its disk fails or is away"],
+    ["/SQLITE_CORRUPT", "unavailable", "restore a backup"],
+    ["/no-answer", "unavailable", "did not answer as it should"],
     ["/taken-over", "fenced_off", "Another scheduler has taken over"],
   ])("at %s may be gone at the next try: 503, when to come again, nothing internal", async (path, code, detail) => {
     const answer = await createThings().app.request(path);
@@ -63,20 +87,27 @@ describe("an exception", () => {
     const body = await problemOf(answer);
     expect([body.status, body.code]).toEqual([503, code]);
     expect(body.detail).toContain(detail);
-    expect(JSON.stringify(body)).not.toMatch(/pid|db\.internal|ECONNREFUSED|epoch/);
+    expect(JSON.stringify(body)).not.toMatch(/pid|db\.internal|ECONNREFUSED|epoch|SQLITE|orchestrator\.db/);
   });
 
-  test.each(["/fails", "/fails-later"])("at %s is 500: the log has it, the answer nothing of it", async (path) => {
-    const { app, lines } = createThings();
-    const answer = await app.request(path, { headers: { "x-request-id": "r-1" } });
-    expect(answer.headers.get("x-request-id")).toBe("r-1");
-    const body = await problemOf(answer);
-    expect([body.status, body.code]).toEqual([500, "internal"]);
-    expect(body.detail).toContain("r-1");
-    expect(JSON.stringify(body)).not.toMatch(/SQLITE|data|secret|internals|Error:|at /);
-    const logged = lines().find(({ level }) => level === "error");
-    expect(logged).toMatchObject({ request_id: "r-1", path, err: { stack: expect.stringContaining("base_app.test") } });
-  });
+  test.each(["/fails", "/fails-later", "/wrong-statement"])(
+    "at %s is 500: the log has it, the answer nothing of it",
+    async (path) => {
+      const { app, lines } = createThings();
+      const answer = await app.request(path, { headers: { "x-request-id": "r-1" } });
+      expect(answer.headers.get("x-request-id")).toBe("r-1");
+      const body = await problemOf(answer);
+      expect([body.status, body.code]).toEqual([500, "internal"]);
+      expect(body.detail).toContain("r-1");
+      expect(JSON.stringify(body)).not.toMatch(/SQLITE|data|secret|internals|Error:|at /);
+      const logged = lines().find(({ level }) => level === "error");
+      expect(logged).toMatchObject({
+        request_id: "r-1",
+        path,
+        err: { stack: expect.stringContaining("base_app.test") },
+      });
+    },
+  );
 });
 
 describe("the request id", () => {
