@@ -12,7 +12,7 @@ import type { AgentExit, AgentProcess } from "./agent_process.ts";
 import { classifyExit } from "./classify_exit.ts";
 import { endSurely } from "./end_surely.ts";
 import { type Judgement, judgeStage } from "./gates.ts";
-import { commitMessage } from "./git/commit_message.ts";
+import { commitMessage, RUN_TRAILER } from "./git/commit_message.ts";
 import { mergeIntoBase } from "./git/merge_into_base.ts";
 import { publishCommit } from "./git/publish.ts";
 import { wipRef } from "./git/refs.ts";
@@ -222,7 +222,7 @@ const pass = async (
   const message = commitMessage({
     subject: `${task.workItemId}: ${task.title}`,
     body: how === "merge" ? `Merge of ${task.branch}.` : `All of ${task.branch} as one commit.`,
-    trailers: { "Orchestrator-Run": row.id },
+    trailers: { [RUN_TRAILER]: row.id },
   });
   const { baseBranch } = task;
   const options = { git, mirror, baseBranch, commit, how, message, points, signal: finalizing.signal };

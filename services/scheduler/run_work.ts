@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import type { Outcome } from "@orchestrator/shared/domain.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import type { Run } from "@orchestrator/shared/schemas/rows.ts";
@@ -10,6 +9,7 @@ import { type Collected, collectWork } from "./git/collect.ts";
 import { commitMessage } from "./git/commit_message.ts";
 import { keepWork } from "./git/keep_work.ts";
 import { runRef, wipRef } from "./git/refs.ts";
+import { workspacePath } from "./git/workspace.ts";
 import { isHalfMade } from "./git/workspace_files.ts";
 import { type RunContext, writingIn } from "./run_context.ts";
 import type { RunPlace } from "./run_place.ts";
@@ -30,9 +30,6 @@ export interface Left {
   author: Pick<Author, "id">;
 }
 
-export const workspaceOf = ({ config }: Pick<RunContext, "config">, { claim }: ActiveRun): string =>
-  join(config.workspacesDir, claim.task.workItemId);
-
 /** Takes the work of a run that exited 0 into the mirror. */
 export const collect = async (
   context: RunContext,
@@ -45,7 +42,6 @@ export const collect = async (
   const message = commitMessage({
     subject: `${run.claim.task.workItemId}: ${stage}`,
     body: `Attempt ${attempt} by ${agent}.`,
-    trailers: { "Orchestrator-Run": id },
   });
   const options = { git: context.git, mirror, workspace: work.workspace, start, artifact, message, runId: id };
   const collected = await writingIn(
@@ -117,7 +113,7 @@ export const salvage = async (context: RunContext, run: ActiveRun, place: RunPla
   const earlier = await findEarlierRun(context.storage, claim.task.id, claim.run.id);
   if (earlier === null) return { kind: "kept", refs: [], outcome: null };
   const { mirror } = place;
-  const workspace = workspaceOf(context, run);
+  const workspace = workspacePath(context.config.workspacesDir, claim.task.workItemId);
   await endLeftIn(context, workspace);
   const launching: Finalizing = { signal, onWait: (waiting) => run.waits(waiting) };
   // Where the earlier run began: the branch may have been found further on since, by another run's push.

@@ -137,7 +137,6 @@ const fromVerdict = async (
     message: commitMessage({
       subject: `${task.workItemId}: ${job.stage}`,
       body: `Staging run: ${verdict}.`,
-      trailers: { "Orchestrator-Run": row.id },
     }),
     signal: finalizing.signal,
   };

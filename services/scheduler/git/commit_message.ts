@@ -6,7 +6,7 @@ export interface MessageParts {
   subject: string;
   body?: string;
   /** Written as `Key: value` in the last paragraph, in this order. */
-  trailers: Readonly<Record<string, string | number>>;
+  trailers?: Readonly<Record<string, string | number>>;
 }
 
 const TRAILER = /^[A-Za-z][A-Za-z0-9-]*: \S/;
@@ -14,7 +14,7 @@ const TRAILER = /^[A-Za-z][A-Za-z0-9-]*: \S/;
 const oneLine = (text: string): string => text.replace(/[\u0000-\u001f\u007f]+/g, " ").trim();
 
 /** A commit message whose last paragraph git reads as trailers, whatever the other parts hold. */
-export const commitMessage = ({ subject, body = "", trailers }: MessageParts): string => {
+export const commitMessage = ({ subject, body = "", trailers = {} }: MessageParts): string => {
   const lines = Object.entries(trailers).map(([key, value]) => `${key}: ${oneLine(String(value))}`);
   return `${[oneLine(subject), body.replaceAll("\0", "").trim(), lines.join("\n")].filter((part) => part !== "").join("\n\n")}\n`;
 };

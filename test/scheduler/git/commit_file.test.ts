@@ -84,6 +84,7 @@ describe("commitFile", () => {
 describe("commitMessage", () => {
   test.each([
     ["subject only", { subject: "A", trailers: { "Orchestrator-Run": 1 } }, "A\n\nOrchestrator-Run: 1\n"],
+    ["no trailers", { subject: "A", body: "B" }, "A\n\nB\n"],
     ["line breaks in subject and trailer", { subject: "A\nB: c", trailers: { X: "y\nZ: w" } }, "A B: c\n\nX: y Z: w\n"],
     [
       "a body between",
