@@ -1,3 +1,4 @@
+import { mkdir } from "node:fs/promises";
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { freeBytes, MIN_FREE_BYTES } from "./disk_space.ts";
@@ -23,16 +24,26 @@ export class DiskSpaceWatch {
     this.#folders = folders;
   }
 
-  /** @throws where a folder cannot be looked at. */
+  /** @throws where a folder cannot be looked at; one that is gone is made again, as what it held would be. */
   async hasSpace(): Promise<boolean> {
     for (const folder of this.#folders) {
-      const free = await freeBytes(folder);
+      const free = await freeBytes(folder).catch((error: NodeJS.ErrnoException) => this.#makeAgain(folder, error));
       if (free >= MIN_FREE_BYTES) continue;
       this.#isFull(folder, free);
       return false;
     }
     this.#isRoomy();
     return true;
+  }
+
+  async #makeAgain(folder: string, error: NodeJS.ErrnoException): Promise<number> {
+    if (error.code !== "ENOENT") throw error;
+    await mkdir(folder, { recursive: true });
+    this.#log.warn(
+      { folder },
+      "a folder was gone and has been made again: did somebody delete it, or is a disk missing?",
+    );
+    return freeBytes(folder);
   }
 
   #isFull(folder: string, free: number): void {
