@@ -1,7 +1,8 @@
-import { access, copyFile, mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { access, copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { namesIn } from "@orchestrator/shared/names_in.ts";
 import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { copyDatabase } from "@orchestrator/shared/storage/copy_database.ts";
 import { DatabaseMissingError } from "@orchestrator/shared/storage/open.ts";
@@ -71,16 +72,6 @@ const copySecrets = async (from: string, to: string): Promise<void> => {
   await mkdir(to, { mode: 0o700 });
   for (const name of await namesIn(from)) {
     if (name.endsWith(".token")) await copyFile(join(from, name), join(to, name));
-  }
-};
-
-/** A folder that is not there has nothing in it. */
-export const namesIn = async (folder: string): Promise<string[]> => {
-  try {
-    return (await readdir(folder)).sort();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    return [];
   }
 };
 

@@ -2,6 +2,7 @@ import { access, chmod, constants, copyFile, mkdir, mkdtemp, open, rename, rm } 
 import { basename, dirname, join } from "node:path";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { namesIn } from "@orchestrator/shared/names_in.ts";
 import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { findDamage } from "@orchestrator/shared/storage/copy_database.ts";
 import { takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
@@ -9,7 +10,7 @@ import { readKnownVersion } from "@orchestrator/shared/storage/migrate.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { UnusableError } from "@orchestrator/shared/unusable.ts";
 import { makeUsable } from "@orchestrator/shared/usable_folder.ts";
-import { BACKUP, namesIn } from "../backup/gather_backup.ts";
+import { BACKUP } from "../backup/gather_backup.ts";
 import { lockFileOf } from "../scheduler/lock_file.ts";
 import { SchedulerRunningError } from "../scheduler/scheduler_lock.ts";
 

@@ -20,14 +20,14 @@ import { endLeftIn, keep } from "./run_work.ts";
  * to it) that is left to the other one. Never rejects: what could not be removed is removed at the next start.
  */
 export const clearUpAfter = async (context: RunContext, run: ActiveRun): Promise<void> => {
-  const { activeRuns, storage, log } = context;
+  const { activeRuns, storage, log, signal } = context;
   const { id, workItemId } = run.claim.task;
   if (activeRuns.all().some((other) => other !== run && other.claim.task.id === id)) return;
   try {
     const task = await readTask(storage, { id });
-    if (task !== null) await clearUp(context, task, new AbortController().signal);
+    if (task !== null) await clearUp(context, task, signal);
   } catch (error) {
-    if (!(error instanceof FencedOffError)) log.warn({ err: error, workItemId }, NOT_REMOVED);
+    if (!signal.aborted && !(error instanceof FencedOffError)) log.warn({ err: error, workItemId }, NOT_REMOVED);
   }
 };
 

@@ -13,20 +13,29 @@ const SAY_AGAIN_MS = 60 * 60_000;
 export class DiskSpaceWatch {
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #folders: readonly string[];
+  readonly #kept: readonly string[];
+  readonly #remade: readonly string[];
   /** Since when there has been too little space, and when it was last said; null: there is enough. */
   #full: { sinceMs: number; saidMs: number } | null = null;
 
-  /** @param folders each has to have room, on whatever disk it is. */
-  constructor({ clock, log }: { clock: Clock; log: Log }, folders: readonly string[]) {
+  /**
+   * Each folder has to have room, on whatever disk it is.
+   * @param folders `remade`: those that are made again where somebody has deleted them, since what was in them would be; in
+   * one that is `kept` stands what would not, and beneath it nothing is made again.
+   */
+  constructor(
+    { clock, log }: { clock: Clock; log: Log },
+    { kept, remade }: { kept: readonly string[]; remade: readonly string[] },
+  ) {
     this.#clock = clock;
     this.#log = log;
-    this.#folders = folders;
+    this.#kept = kept;
+    this.#remade = remade;
   }
 
-  /** @throws where a folder cannot be looked at; one that is gone is made again, as what it held would be. */
+  /** @throws where a folder cannot be looked at. */
   async hasSpace(): Promise<boolean> {
-    for (const folder of this.#folders) {
+    for (const folder of [...this.#kept, ...this.#remade]) {
       const free = await freeBytes(folder).catch((error: NodeJS.ErrnoException) => this.#makeAgain(folder, error));
       if (free >= MIN_FREE_BYTES) continue;
       this.#isFull(folder, free);
@@ -37,8 +46,8 @@ export class DiskSpaceWatch {
   }
 
   async #makeAgain(folder: string, error: NodeJS.ErrnoException): Promise<number> {
-    if (error.code !== "ENOENT") throw error;
-    await mkdir(folder, { recursive: true });
+    if (error.code !== "ENOENT" || !this.#remade.includes(folder)) throw error;
+    await mkdir(folder, { mode: 0o700 });
     this.#log.warn(
       { folder },
       "a folder was gone and has been made again: did somebody delete it, or is a disk missing?",

@@ -5,8 +5,9 @@ import { nextDue } from "@orchestrator/shared/storage/next_due.ts";
 import { shiftDueTimes } from "@orchestrator/shared/storage/shift_due_times.ts";
 import { ActiveRun } from "./active_runs.ts";
 import { DiskSpaceWatch } from "./disk_space_watch.ts";
-import { logPathOf } from "./launcher.ts";
 import type { RunContext } from "./run_context.ts";
+import { runLogPath } from "./run_log_path.ts";
+import { tempFolderOf } from "./temp_folder.ts";
 import { WallClockWatch } from "./wall_clock_watch.ts";
 
 /** The longest the timer sleeps, in ms: `available_at` is wall-clock time, and somebody may set the clock. */
@@ -37,13 +38,16 @@ export class Dispatcher {
     this.#context = context;
     this.#work = work;
     this.#wallClock = new WallClockWatch(context.clock);
-    this.#disk = new DiskSpaceWatch(context, [config.dataDir, config.workspacesDir, config.reposDir]);
+    this.#disk = new DiskSpaceWatch(context, {
+      kept: [config.dataDir],
+      remade: [config.workspacesDir, config.reposDir, tempFolderOf(config.dataDir)],
+    });
     this.#rules = {
       limits: config.limits,
       environments: Object.fromEntries(Object.entries(config.repos).map(([name, repo]) => [name, repo.environment])),
       probes: () => context.faults.probes(),
       modelOf: (agent) => agentFor(config.agents, agent)?.model ?? null,
-      logPathOf: (runId) => logPathOf(config.dataDir, runId),
+      logPathOf: (runId) => runLogPath(config.dataDir, runId),
     };
   }
 

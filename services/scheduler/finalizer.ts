@@ -9,6 +9,7 @@ import { recordExited } from "@orchestrator/shared/storage/record_run_progress.t
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { ActiveRun, EndReason } from "./active_runs.ts";
 import type { AgentExit, AgentProcess } from "./agent_process.ts";
+import { bringToDisk } from "./bring_to_disk.ts";
 import { classifyExit } from "./classify_exit.ts";
 import { endSurely } from "./end_surely.ts";
 import { type Judgement, judgeStage } from "./gates.ts";
@@ -69,7 +70,8 @@ export const finalizeAgentRun = async (
     log.error({ err: error, ...holdOf(run) }, "the note of an agent's exit could not be read; going by how it ended");
     return false;
   });
-  // A keeper may be ended between its note and its own end.
+  // A keeper may be ended between its note and its own end, and then has not brought the work to the disk.
+  if (isNoted && keeperExit.code !== 0) await bringToDisk(workspace, log);
   const exit: AgentExit = isNoted ? { code: 0, signal: null } : keeperExit;
   // An agent that had exited 0 of itself when its end was asked for has finished: its work is not paid for again.
   const endReason = isNoted && run.endReason?.outcome !== "cancelled" ? null : run.endReason;

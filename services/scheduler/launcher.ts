@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
 import type { AgentConfig } from "@orchestrator/shared/config/config.ts";
 import { workItemFolder } from "@orchestrator/shared/domain.ts";
@@ -124,9 +123,6 @@ export const recordAgentStart = async (context: RunContext, run: ActiveRun, agen
   await writeSurely(write, { what: "started", log, signal: run.signal });
   await points.reach("spawn.recorded", job.id);
 };
-
-/** Where run logs are kept. The name holds nothing that came from outside. */
-export const logPathOf = (dataDir: string, runId: number): string => join(dataDir, "logs", `${runId}.log`);
 
 const programFor = ({ config }: RunContext, agent: string): AgentConfig => {
   const program = agentFor(config.agents, agent);

@@ -71,6 +71,8 @@ export interface Tenure {
    * @throws {FencedOffError} where another scheduler has taken over.
    */
   confirm(): Promise<void>;
+  /** Why what keeps other schedulers off does so no longer, as far as this process knows; null where it does. */
+  fault(): string | null;
   stop(): Promise<void>;
 }
 
@@ -104,6 +106,11 @@ export class LeaseKeeper implements Tenure {
 
   async confirm(): Promise<void> {
     if (this.#clock.monotonicMs() - this.#renewedMs >= this.#ttlMs) await this.#renew();
+  }
+
+  /** One that has lapsed is renewed by `confirm`, or that says why it cannot be. */
+  fault(): string | null {
+    return null;
   }
 
   async stop(): Promise<void> {

@@ -32,6 +32,10 @@ export class LockKeeper implements Tenure {
   /** Whoever has the lock may go on; before what cannot be taken back the fence is read in any case. */
   async confirm(): Promise<void> {}
 
+  fault(): string | null {
+    return this.#fault === null ? null : `the lock file keeps other schedulers off no longer: ${this.#fault}`;
+  }
+
   /** The lock itself is held until its database has been closed. */
   async stop(): Promise<void> {
     this.#stopped = true;

@@ -1,6 +1,8 @@
-import { readdir, rm, stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "@orchestrator/shared/log.ts";
+import { namesIn } from "@orchestrator/shared/names_in.ts";
+import { runLogFolder, runLogPath, runOfLog } from "./run_log_path.ts";
 
 export interface StoredLog {
   runId: number;
@@ -10,7 +12,7 @@ export interface StoredLog {
 }
 
 export interface LogRetentionOptions {
-  folder: string;
+  dataDir: string;
   /** How much the logs of finished runs may take together (`ORCH_LOG_KEEP_BYTES`). */
   keepBytes: number;
   isOpen: (runId: number) => boolean;
@@ -51,12 +53,13 @@ export class LogRetention {
   }
 
   async #sweep(): Promise<void> {
-    const { folder, keepBytes, isOpen, log } = this.#options;
+    const { dataDir, keepBytes, isOpen, log } = this.#options;
+    const folder = runLogFolder(dataDir);
     this.#grownBytes = 0;
     try {
       const logs = (await storedLogs(folder)).filter(({ runId }) => !isOpen(runId));
       const gone = oldestBeyond(logs, keepBytes - keepBytes / SHARE);
-      for (const { runId } of gone) await rm(logFile(folder, runId), { force: true });
+      for (const { runId } of gone) await rm(runLogPath(dataDir, runId), { force: true });
       if (gone.length > 0) log.info({ folder, logs: gone.length, keepBytes }, "removed the oldest logs of runs");
     } catch (error) {
       log.error(
@@ -85,19 +88,10 @@ export const oldestBeyond = (logs: readonly StoredLog[], keepBytes: number): Sto
 const storedLogs = async (folder: string): Promise<StoredLog[]> => {
   const logs: StoredLog[] = [];
   for (const name of await namesIn(folder)) {
-    const runId = /^([1-9]\d*)\.log$/.exec(name)?.[1];
-    if (runId === undefined) continue;
+    const runId = runOfLog(name);
+    if (runId === null) continue;
     const { size, mtimeMs } = await stat(join(folder, name));
-    logs.push({ runId: Number(runId), bytes: size, writtenMs: mtimeMs });
+    logs.push({ runId, bytes: size, writtenMs: mtimeMs });
   }
   return logs;
 };
-
-/** Before the first run there is no folder. */
-const namesIn = (folder: string): Promise<string[]> =>
-  readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return [];
-    throw error;
-  });
-
-const logFile = (folder: string, runId: number): string => join(folder, `${runId}.log`);

@@ -1,13 +1,16 @@
 import type { Config } from "@orchestrator/shared/config/config.ts";
+import type { Log } from "@orchestrator/shared/log.ts";
 import { listRunning, type RunningJob } from "@orchestrator/shared/storage/list_running.ts";
 import { recordExited } from "@orchestrator/shared/storage/record_run_progress.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import { bringToDisk } from "./bring_to_disk.ts";
 import { exitNotePath, hasExitNote, removeExitNote } from "./exit_notes.ts";
 import type { RunContext } from "./run_context.ts";
 
 interface NoteReader {
   storage: Storage;
-  config: Pick<Config, "dataDir">;
+  config: Pick<Config, "dataDir" | "workspacesDir">;
+  log: Log;
 }
 
 /**
@@ -19,10 +22,11 @@ export const recordNotedExits = async (reader: NoteReader): Promise<void> => {
 };
 
 /** The same for one job. @returns the job as it stands then. */
-export const recordNotedExit = async ({ storage, config }: NoteReader, job: RunningJob): Promise<RunningJob> => {
+export const recordNotedExit = async ({ storage, config, log }: NoteReader, job: RunningJob): Promise<RunningJob> => {
   const note = exitNotePath(config.dataDir, job.runId);
   const isRecorded = job.exitCode !== null || job.signal !== null;
   if (isRecorded || !(await hasExitNote(note))) return job;
+  await bringToDisk(config.workspacesDir, log);
   await storage.write((tx) => recordExited(tx, job, { code: 0, signal: null }));
   await removeExitNote(note);
   return { ...job, exitCode: 0 };

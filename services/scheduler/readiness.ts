@@ -20,6 +20,8 @@ export const readiness = async (
   dispatcher: Dispatcher,
 ): Promise<Readiness> => {
   const reasons = dispatcher.running ? [] : ["the dispatcher is not running"];
+  const fenceless = tenure.fault();
+  if (fenceless !== null) reasons.push(fenceless);
   const writable = tenure
     .confirm()
     .then(() => storage.write(probeWrite))

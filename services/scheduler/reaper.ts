@@ -1,5 +1,6 @@
 import { isoTime } from "@orchestrator/shared/clock.ts";
 import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
+import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import { isAlive } from "@orchestrator/shared/process/proc_table.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
@@ -182,8 +183,9 @@ export class Reaper {
       }
       case "reap": {
         const reason = `nobody was at work on it for ${config.reaperGraceMs} ms: no process, no monitor, no finalizer`;
-        // What was never started has failed at nothing: the answer to its claim was lost, or its monitor broke off before.
-        const outcome = job.pidStarted === null ? "interrupted" : "failed";
+        // An agent that was never started has failed at nothing: the answer to its claim was lost, or its monitor broke off
+        // before. A staging run has no process by which that could be told.
+        const outcome = job.pidStarted === null && job.stage !== STAGING_STAGE ? "interrupted" : "failed";
         const settlement = await this.#takeBack(job, outcome, "lost", reason);
         if (settlement.kind !== "settled") return;
         log.warn({ jobId: job.jobId, runId: job.runId, next: settlement.next }, "reaped a job that nobody worked on");

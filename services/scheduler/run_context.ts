@@ -33,6 +33,8 @@ export interface RunContext {
   stagingCounters: StagingCounters;
   /** From 0 to 1. */
   random: () => number;
+  /** Aborted when the process is about to stop: what the next start does as well need not be waited for. */
+  signal: AbortSignal;
 }
 
 /**

@@ -1,5 +1,4 @@
 import { hostname } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
@@ -122,7 +121,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   const tenure = lock ? new LockKeeper({ lock, storage, log }) : new LeaseKeeper({ ...options, storage, ttlMs });
   const runLogs: RunLogs = new RunLogs((bytes) => retention.grown(bytes));
   const retention = new LogRetention({
-    folder: join(config.dataDir, "logs"),
+    dataDir: config.dataDir,
     keepBytes: config.logKeepBytes,
     isOpen: (runId) => runLogs.get(runId) !== undefined,
     log,
@@ -186,7 +185,10 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
           ["the clearing up of workspaces", () => clearing.stop()],
           // What the last runs say about a systemic fault may be a pause, of which people are to be told.
           ["the watch for systemic faults", () => context.faults.idle()],
-          ["the notifier", () => notifier?.stop(Math.max(0, drainedAtMs - clock.monotonicMs()))],
+          [
+            "the notifier",
+            () => notifier?.stop(fencedOff.signal.aborted ? 0 : Math.max(0, drainedAtMs - clock.monotonicMs())),
+          ],
           ["the retention of logs", () => retention.idle()],
           ["the lease", () => tenure.stop()],
           ["the database", () => storage.close()],

@@ -5,14 +5,14 @@ import { checkGit } from "@orchestrator/shared/git/check_git.ts";
 import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { makeUsable } from "@orchestrator/shared/usable_folder.ts";
-import { logPathOf } from "./launcher.ts";
+import { runLogFolder } from "./run_log_path.ts";
 
 type Places = Pick<Config, "dataDir" | "reposDir" | "workspacesDir" | "dbUrl">;
 
 /** The folders that the scheduler and its agents write to, each with the variable that names it. */
 export const foldersOf = ({ dataDir, reposDir, workspacesDir, dbUrl }: Places): [setting: string, folder: string][] => [
   ["ORCH_DATA_DIR", dataDir],
-  ["ORCH_DATA_DIR", dirname(logPathOf(dataDir, 0))],
+  ["ORCH_DATA_DIR", runLogFolder(dataDir)],
   ["ORCH_REPOS_DIR", reposDir],
   ["ORCH_WORKSPACES_DIR", workspacesDir],
   ...(isFileUrl(dbUrl) ? [["ORCH_DB_URL", dirname(fileOfUrl(dbUrl))] satisfies [string, string]] : []),

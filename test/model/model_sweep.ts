@@ -1,3 +1,4 @@
+import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import type { Ended } from "../../services/scheduler/run_result.ts";
 import { type Model, type ModelJob, mayRunAgain } from "./model.ts";
 import { predictSettle } from "./model_settle.ts";
@@ -61,7 +62,7 @@ const sweepJob = (model: Model, job: ModelJob, runId: number): void => {
   }
   if (nowMs - seen.sinceMs < CONFIG.reaperGraceMs) return;
   owned();
-  const outcome = model.run(runId).mayHaveBegun ? "failed" : "interrupted";
+  const outcome = model.run(runId).mayHaveBegun || job.stage === STAGING_STAGE ? "failed" : "interrupted";
   if (takeBack(model, job, outcome, "lost") === "again") counts.reapedRequeued += 1;
   else counts.reapedFailed += 1;
 };

@@ -76,6 +76,7 @@ export class SchedulerInHand {
       reaperCounters: createReaperCounters(),
       stagingCounters: createStagingCounters(),
       random: () => RANDOM,
+      signal: new AbortController().signal,
     };
     const runLogs = { open: async () => undefined, close: async () => undefined, get: () => undefined };
     this.context = { ...reached, runLogs } as unknown as RunContext;

@@ -42,9 +42,10 @@ describe("which logs go", () => {
 
 describe("in a folder", () => {
   const setUp = async (open: number[] = []) => {
-    const folder = join(await tempFolder(), "logs");
+    const dataDir = await tempFolder();
+    const folder = join(dataDir, "logs");
     const { log, lines } = keepLog();
-    const retention = new LogRetention({ folder, keepBytes: 1600, isOpen: (runId) => open.includes(runId), log });
+    const retention = new LogRetention({ dataDir, keepBytes: 1600, isOpen: (runId) => open.includes(runId), log });
     const write = async (name: string, bytes: number, seconds: number) => {
       await mkdir(folder, { recursive: true });
       await writeFile(join(folder, name), "x".repeat(bytes));

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
-import { namesIn } from "./names_in.ts";
+import { namesIn } from "@orchestrator/shared/names_in.ts";
 
 export type Tidied = { kind: "not_needed" } | { kind: "tidied"; packs: number; looseObjects: number };
 

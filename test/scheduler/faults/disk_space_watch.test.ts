@@ -15,7 +15,7 @@ test("a disk that stays full is told of when it is found, once an hour, and when
   const disk = await mountSmallDisk(full);
   const clock = new FakeClock();
   const { log, lines } = keepLog();
-  const watch = new DiskSpaceWatch({ clock, log }, [folder, full]);
+  const watch = new DiskSpaceWatch({ clock, log }, { kept: [folder, full], remade: [] });
   /** Looks every five seconds, as the dispatcher does. */
   const look = async (minutes: number) => {
     const seen = new Set<boolean>();
