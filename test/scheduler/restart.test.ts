@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { exitNotePath, hasExitNote } from "../../services/scheduler/exit_notes.ts";
 import { HeldPoints } from "../helpers/held_points.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
-import { makeSite, startTestScheduler } from "../helpers/scheduler.ts";
+import { makeSite, type Site, startTestScheduler } from "../helpers/scheduler.ts";
 import { startSchedulerProcess } from "../helpers/scheduler_process.ts";
 import { openTestStorage } from "../helpers/storage.ts";
 
@@ -106,24 +106,37 @@ while :; do sleep 1; done
   expect(task.jobs.map((job) => job.attempt)).toEqual([1, 1, 1, 1, 1, 1, 1]);
 });
 
-test("an agent that exits 0 while no scheduler lives is not run again: its job goes on from the finalizer", async () => {
+/** An item whose first agent, run 1, has exited 0 while no scheduler lived; `starts` are the runs of its stage so far. */
+const finishedUnseen = async () => {
   const site = await makeSite();
   const at = (name: string) => join(site.folder, name);
   await site.hook("analysis", `echo $ORCH_RUN_ID >>${at("starts")}\nwhile [ ! -e ${at("go")} ]; do sleep 0.01; done\n`);
-  const first = await startSchedulerProcess(site);
-  await post(await first.ready, { work_item_id: "ORCH-1", title: "t", repo: "shop" });
-  await expect.poll(() => readFile(at("starts"), "utf8").catch(() => ""), { timeout: 20_000 }).toBe("1\n");
-  await first.killHard();
+  const starts = () => readFile(at("starts"), "utf8").catch(() => "");
+  const scheduler = await startSchedulerProcess(site);
+  await post(await scheduler.ready, { work_item_id: "ORCH-1", title: "t", repo: "shop" });
+  await expect.poll(starts, { timeout: 20_000 }).toBe("1\n");
+  await scheduler.killHard();
   await writeFile(at("go"), "");
-  await expect.poll(() => hasExitNote(exitNotePath(site.config.dataDir, 1)), { timeout: 20_000 }).toBe(true);
+  const note = exitNotePath(site.config.dataDir, 1);
+  await expect.poll(() => hasExitNote(note), { timeout: 20_000 }).toBe(true);
+  return { site, note, starts };
+};
 
+/** Starts a scheduler and waits until the item is done. @returns where it answers. */
+const goOn = async (site: Site): Promise<string> => {
   const url = await (await startSchedulerProcess(site)).ready;
   await expect
     .poll(async () => ((await (await fetch(`${url}/tasks/ORCH-1`)).json()) as { status: string }).status, {
       timeout: 25_000,
     })
     .toBe("done");
-  expect(await readFile(at("starts"), "utf8")).toBe("1\n");
+  return url;
+};
+
+test("an agent that exits 0 while no scheduler lives is not run again: its job goes on from the finalizer", async () => {
+  const { site, note, starts } = await finishedUnseen();
+  const url = await goOn(site);
+  expect(await starts()).toBe("1\n");
   const task = (await (await fetch(`${url}/tasks/ORCH-1`)).json()) as {
     runs: { stage: string; outcome: string; exit_code: number | null }[];
   };
@@ -131,29 +144,14 @@ test("an agent that exits 0 while no scheduler lives is not run again: its job g
     { outcome: "interrupted", exit_code: 0 },
     { outcome: "succeeded", exit_code: null },
   ]);
-  expect(await hasExitNote(exitNotePath(site.config.dataDir, 1))).toBe(false);
+  expect(await hasExitNote(note)).toBe(false);
 });
 
 test("a noted exit 0 of before the machine's start is not believed: the work it speaks of may not have come to the disk", async () => {
-  const site = await makeSite();
-  const at = (name: string) => join(site.folder, name);
-  await site.hook("analysis", `echo $ORCH_RUN_ID >>${at("starts")}\nwhile [ ! -e ${at("go")} ]; do sleep 0.01; done\n`);
-  const first = await startSchedulerProcess(site);
-  await post(await first.ready, { work_item_id: "ORCH-1", title: "t", repo: "shop" });
-  await expect.poll(() => readFile(at("starts"), "utf8").catch(() => ""), { timeout: 20_000 }).toBe("1\n");
-  await first.killHard();
-  await writeFile(at("go"), "");
-  const note = exitNotePath(site.config.dataDir, 1);
-  await expect.poll(() => hasExitNote(note), { timeout: 20_000 }).toBe(true);
+  const { site, note, starts } = await finishedUnseen();
   await rename(dirname(note), join(site.config.dataDir, "exits", "00000000-0000-4000-8000-000000000000"));
-
-  const url = await (await startSchedulerProcess(site)).ready;
-  await expect
-    .poll(async () => ((await (await fetch(`${url}/tasks/ORCH-1`)).json()) as { status: string }).status, {
-      timeout: 25_000,
-    })
-    .toBe("done");
-  expect(await readFile(at("starts"), "utf8")).toBe("1\n2\n");
+  await goOn(site);
+  expect(await starts()).toBe("1\n2\n");
   expect(await readdir(join(site.config.dataDir, "exits"))).toEqual([basename(dirname(note))]);
 });
 
