@@ -40,7 +40,7 @@ describe("a staging run that was tested to its end and cut short goes on at its 
     const { task, jobs, runs } = await taskWhen(scheduler, "ORCH-1", isOver);
     expect(task).toMatchObject({ status: "done", blockedReason: null });
     expect(stager.tested).toHaveLength(1);
-    const brokenOff = names.map((name) => (name === "settle.before" ? "interrupted" : "tool_error"));
+    const brokenOff = names.map((name) => (name === "settle.before" ? "failed" : "tool_error"));
     expect(runs.map((run) => run.outcome)).toEqual([...brokenOff, "succeeded"]);
     expect(jobs.map((job) => countMarkers(job.taskContent))).toEqual([0]);
     expect(await stagingCommits(site)).toEqual([task.head]);
