@@ -49,13 +49,10 @@ const askProgram = async (context: CheckContext, agent: AgentConfig): Promise<Ju
   const [program] = agent.command;
   try {
     const file = await findCommand(program, tmpdir(), env.PATH);
-    const answer = await inTempFolder(tmpdir(), async (cwd) => {
-      const limits = { timeoutMs: timeoutsMs.version, graceMs: VERSION_GRACE_MS, clock, signal };
-      // Whether it can be started is no matter of the temporary folder, whose failures are told as such.
-      const argv: [string, string] = [program, "--version"];
-      return runBounded({ argv, cwd, env, tempFolder: cwd, ...limits }).catch((error: unknown) => ({ error }));
-    });
-    if ("error" in answer) throw answer.error;
+    const limits = { timeoutMs: timeoutsMs.version, graceMs: VERSION_GRACE_MS, clock, signal };
+    const answer = await inTempFolder(tmpdir(), (cwd) =>
+      runBounded({ argv: [program, "--version"], cwd, env, tempFolder: cwd, ...limits }),
+    );
     return judgeVersion(file, answer, timeoutsMs.version);
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;

@@ -7,7 +7,7 @@ import { kindBelow, kindOf, removeTree, withDiskErrors } from "./careful_files.t
 import { checkOut } from "./check_out.ts";
 import { makeGitDir } from "./make_git_dir.ts";
 import type { Mirror } from "./mirror.ts";
-import { makingMarker, savedIndex } from "./workspace_files.ts";
+import { isHalfMade, makingMarker, savedIndex } from "./workspace_files.ts";
 
 export interface WorkspaceOptions {
   git: Git;
@@ -74,8 +74,7 @@ export const workspacePath = (workspacesDir: string, workItemId: string): string
 
 /** True if a whole workspace is there, of which the files are used again; its git directory never is. */
 const clearForReuse = async (path: string): Promise<boolean> => {
-  const isHalfMade = (await kindOf(makingMarker(path))) !== "absent";
-  if (isHalfMade || (await kindOf(path)) !== "directory") {
+  if ((await isHalfMade(path)) || (await kindOf(path)) !== "directory") {
     await removeTree(path);
     await removeTree(savedIndex(path));
     await mkdir(path);
