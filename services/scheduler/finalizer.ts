@@ -7,12 +7,13 @@ import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { holdsLease } from "@orchestrator/shared/storage/holds_lease.ts";
 import { recordExited } from "@orchestrator/shared/storage/record_run_progress.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
-import type { ActiveRun, EndReason } from "./active_runs.ts";
+import type { ActiveRun } from "./active_runs.ts";
 import type { AgentExit, AgentProcess } from "./agent_process.ts";
 import { bringToDisk } from "./bring_to_disk.ts";
-import { classifyExit } from "./classify_exit.ts";
+import { decideExit } from "./classify_exit.ts";
 import { endSurely } from "./end_surely.ts";
-import { type Judgement, judgeStage } from "./gates.ts";
+import { type Judgement, judgeStage, listPaths, mustChangeCode } from "./gates.ts";
+import { baseTip } from "./git/base_tip.ts";
 import { commitMessage, RUN_TRAILER } from "./git/commit_message.ts";
 import { mergeIntoBase } from "./git/merge_into_base.ts";
 import { publishCommit } from "./git/publish.ts";
@@ -20,7 +21,7 @@ import { wipRef } from "./git/refs.ts";
 import { forgetNote } from "./noted_exits.ts";
 import { fenceOf, holdOf, ownRunOf, type RunContext, writingIn } from "./run_context.ts";
 import { movedByOthers, type RunPlace } from "./run_place.ts";
-import { type Ended, failedAttempt, type RunResult } from "./run_result.ts";
+import { failedAttempt, type RunResult } from "./run_result.ts";
 import { collect, keep, type Work, whyNotTaken } from "./run_work.ts";
 import { writeSurely } from "./write_surely.ts";
 
@@ -72,18 +73,13 @@ export const finalizeAgentRun = async (
   });
   // A keeper may be ended between its note and its own end, and then has not brought the work to the disk.
   if (isNoted && keeperExit.code !== 0) await bringToDisk(workspace, log);
-  const exit: AgentExit = isNoted ? { code: 0, signal: null } : keeperExit;
-  // An agent that had exited 0 of itself when its end was asked for has finished: its work is not paid for again.
-  const endReason = isNoted && run.endReason?.outcome !== "cancelled" ? null : run.endReason;
-  // An exit that was asked for is recorded with the signal that asked: an agent that then exits 0 has not finished its work.
-  const seen = endReason === null ? exit : { ...exit, signal: exit.signal ?? "SIGTERM" };
-  const write = () => storage.write((tx) => recordExited(tx, holdOf(run), seen));
+  const { recorded, ended } = decideExit({ endReason: run.endReason, keeperExit, isNoted });
+  const write = () => storage.write((tx) => recordExited(tx, holdOf(run), recorded));
   await writeSurely(write, { what: "exited", log, ...finalizing });
   await forgetNote(context, run.claim.run.id);
   await points.reach("exit.recorded", job.id);
 
   const work = { place, workspace, author: run.claim.run };
-  const ended = endingOf(endReason, exit);
   if (ended !== null) {
     await keepIfPossible(context, run, work, finalizing);
     return ended;
@@ -132,7 +128,12 @@ export const finalizeCommit = async (
   const judgement = await judge(context, run, work, finalizing.signal);
   await context.points.reach("gate.read", run.claim.job.id);
   if (judgement.kind === "failed_attempt") {
-    await writingIn(context, mirror, () => mirror.updateRef(wipRef(run.claim.run.id), commit, null), finalizing);
+    await writingIn(
+      context,
+      mirror,
+      () => mirror.updateRef(wipRef(run.claim.run.id), commit, null, finalizing),
+      finalizing,
+    );
     return failedAttempt(judgement.reason);
   }
   return publish(context, run, work, judgement, finalizing);
@@ -152,7 +153,7 @@ const judge = async (
     workItemId,
     reading: readGate(file, { workItemId, stage, ...testedBy }),
     changedPaths: changedPaths ?? (await mirror.changedPaths(start, commit, { signal })),
-    differsFromBase: stage.writes === "code" && (await differsFromBase(place, baseBranch, commit, signal)),
+    differsFromBase: mustChangeCode(stage) && (await differsFromBase(place, baseBranch, commit, signal)),
   });
 };
 
@@ -164,7 +165,7 @@ const publish = async (
   finalizing: Finalizing,
 ): Promise<RunResult> => {
   const { git, storage, points } = context;
-  const { mirror, start, stage, artifact } = place;
+  const { mirror, start, artifact } = place;
   const { branch, id } = run.claim.task;
   const options = {
     ...{ git, mirror, branch, commit, head: start, start, points },
@@ -185,16 +186,8 @@ const publish = async (
       break;
   }
   if (judgement.kind === "pass") return pass(context, run, { place, commit }, finalizing);
-  const { value, to, reason } = judgement;
-  return {
-    kind: "turned_down",
-    head: commit,
-    gate: stage.gate?.key ?? "",
-    value,
-    artifact,
-    to,
-    reason: `${reason} (see ${artifact})`,
-  };
+  const { to, reason } = judgement;
+  return { kind: "turned_down", head: commit, class: "gate_failed", to, reason: `${reason} (see ${artifact})` };
 };
 
 /**
@@ -215,7 +208,7 @@ const pass = async (
   finalizing: Finalizing,
 ): Promise<RunResult> => {
   const { git, points, config } = context;
-  const { mirror, stage, artifact } = place;
+  const { mirror, stage } = place;
   const { task, run: row } = run.claim;
   const how = mirror.repo.merge;
   if (how === "none" || nextStageName(config.pipeline, stage.name) !== DONE_STAGE) {
@@ -238,25 +231,8 @@ const pass = async (
   const to = findStage(config.pipeline, STAGE_AFTER_CONFLICT) ? STAGE_AFTER_CONFLICT : "blocked";
   const reason =
     `${stage.name} has passed at ${commit.slice(0, 12)}, but ${task.branch} does not merge into ${baseBranch} as that is now: ` +
-    `conflicts in ${listed(merged.paths)}. Bring the base into the branch: git merge origin/${baseBranch}, resolve, commit`;
-  return { kind: "turned_down", head: commit, gate: "merge", value: "CONFLICT", artifact, to, reason };
-};
-
-const listed = (paths: readonly string[]): string =>
-  paths.length > 10 ? `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more` : paths.join(", ");
-
-/** The result of a run that was ended by somebody, or whose exit speaks for itself; null for an exit 0 nobody asked for. */
-const endingOf = (endReason: EndReason | null, exit: AgentExit): Ended | null => {
-  if (endReason !== null) return { kind: "ended", ...endReason, runsAgentAgain: true };
-  const seen = classifyExit(exit);
-  switch (seen.kind) {
-    case "exited_ok":
-      return null;
-    case "failed":
-      return failedAttempt(seen.reason);
-    case "tool_error":
-      return { kind: "ended", outcome: "tool_error", class: seen.code, reason: seen.reason, runsAgentAgain: true };
-  }
+    `conflicts in ${listPaths(merged.paths)}. Bring the base into the branch: git merge origin/${baseBranch}, resolve, commit`;
+  return { kind: "turned_down", head: commit, class: "merge_conflict", to, reason };
 };
 
 /** Whether the branch changes anything but work items' papers, seen from where it left the base. */
@@ -266,7 +242,7 @@ const differsFromBase = async (
   commit: string,
   signal: AbortSignal,
 ): Promise<boolean> => {
-  const base = `refs/remotes/origin/${baseBranch}`;
+  const base = await baseTip(mirror, baseBranch, { signal });
   const fork = (await mirror.mergeBase(base, commit, { signal })) ?? base;
   const paths = await mirror.changedPaths(fork, commit, { signal });
   return paths.some((path) => !path.startsWith("docs/work-items/"));

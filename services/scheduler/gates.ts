@@ -5,6 +5,10 @@ import type { Stage } from "@orchestrator/shared/pipeline.ts";
 /** The stage whose outcome is code: an artifact alone is not enough there. */
 const DEVELOPMENT_STAGE = "development";
 
+/** Whether the branch must differ from its base in code when the stage has passed. */
+export const mustChangeCode = ({ name, writes }: Pick<Stage, "name" | "writes">): boolean =>
+  name === DEVELOPMENT_STAGE && writes === "code";
+
 /** What a run of a stage has left, as far as it decides about the attempt. */
 export interface StageWork {
   stage: Stage;
@@ -12,7 +16,7 @@ export interface StageWork {
   reading: GateReading;
   /** Every path that differs between the run's start and its commit. */
   changedPaths: readonly string[];
-  /** Whether the branch differs from its base outside `docs/work-items/`. */
+  /** Whether the branch differs from its base outside `docs/work-items/`; read only where the stage must change code. */
   differsFromBase: boolean;
 }
 
@@ -47,7 +51,7 @@ export const judgeStage = ({ stage, workItemId, reading, changedPaths, differsFr
         reason: `${stage.gate?.key ?? stage.name} is ${reading.value}`,
       };
     case "pass":
-      return stage.name === DEVELOPMENT_STAGE && stage.writes === "code" && !differsFromBase
+      return mustChangeCode(stage) && !differsFromBase
         ? {
             kind: "failed_attempt",
             reason: `the branch does not differ from its base outside docs/work-items/: the stage ${stage.name} must change code`,
@@ -58,8 +62,8 @@ export const judgeStage = ({ stage, workItemId, reading, changedPaths, differsFr
 
 const MAX_LISTED = 5;
 
-/** A path may hold anything but NUL: one that would not read as a plain word is quoted. */
-const listPaths = (paths: readonly string[]): string => {
+/** Paths for people. One may hold anything but NUL: what would not read as a plain word is quoted. */
+export const listPaths = (paths: readonly string[]): string => {
   const listed = paths.slice(0, MAX_LISTED).map((path) => (/^[\w./@+-]+$/.test(path) ? path : JSON.stringify(path)));
   const more = paths.length - listed.length;
   return listed.join(", ") + (more > 0 ? ` and ${more} more` : "");

@@ -1,5 +1,6 @@
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { baseTip } from "./git/base_tip.ts";
 import type { Mirror } from "./git/mirror.ts";
 
 /** As large as a prompt may be in an argument, so that a repository's text works with every kind of agent program. */
@@ -17,7 +18,7 @@ export const readPromptOverride = async (
   agent: string,
   signal: AbortSignal,
 ): Promise<string | null> => {
-  const base = `refs/remotes/origin/${baseBranch}`;
+  const base = await baseTip(mirror, baseBranch, { signal });
   const path = `.orchestrator/prompts/${agent}.md`;
   const file = await readCommittedFile(git, mirror.gitDir, base, path, { maxBytes: MAX_BYTES, signal });
   return file.kind === "file" ? new TextDecoder().decode(file.content) : null;

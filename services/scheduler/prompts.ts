@@ -1,6 +1,7 @@
 import { type Outcome, workItemFolder } from "@orchestrator/shared/domain.ts";
 import { type Pipeline, artifactPath as pathOfArtifact, type Stage } from "@orchestrator/shared/pipeline.ts";
 import type { Job, Task } from "@orchestrator/shared/schemas/rows.ts";
+import { mustChangeCode } from "./gates.ts";
 import { roleText } from "./prompt_roles.ts";
 import { composeTaskContent } from "./task_content.ts";
 
@@ -170,12 +171,15 @@ Without a readable verdict the run counts as failed. In doubt it is ${list(fail)
 
 const rules = ({ task, stage }: PromptInput): string => {
   const folder = workItemFolder(task.workItemId);
+  const mustDiffer = mustChangeCode(stage)
+    ? ` The branch must differ from \`${task.baseBranch}\` outside \`docs/work-items/\` in the end, or
+  the run counts as failed.`
+    : "";
   const mayChange =
     stage.writes === "docs"
       ? `- Change nothing outside \`${folder}/\`. Any other file that is added, changed or removed in the end makes the run fail, so
   clean up after what you run (build output that the repository ignores does no harm).`
-      : `- You may change anything in the repository. The branch must differ from \`${task.baseBranch}\` outside \`docs/work-items/\` in the end, or
-  the run counts as failed. Leave the documents of other stages as they are.`;
+      : `- You may change anything in the repository.${mustDiffer} Leave the documents of other stages as they are.`;
   return `## Rules
 
 ${mayChange}

@@ -4,8 +4,8 @@ import type { Outcome } from "@orchestrator/shared/domain.ts";
 export type RunResult =
   /** The gate was read and passed; `head` is the published commit. `merged`: where the base branch stands with it, if it was merged. */
   | { kind: "passed"; head: string; merged?: { into: string; commit: string } }
-  /** The gate was read and says no; `to` is an earlier stage, or `blocked`. */
-  | { kind: "turned_down"; head: string; gate: string; value: string; artifact: string; to: string; reason: string }
+  /** The gate was read and says no, or the base branch does not take the work; `to` is an earlier stage, or `blocked`. */
+  | { kind: "turned_down"; head: string; class: "gate_failed" | "merge_conflict"; to: string; reason: string }
   /** The run ended without a verdict. */
   | Ended
   /** A person is needed at once, whatever attempts are left: somebody else has moved the branch. */
@@ -54,11 +54,6 @@ export const endingOf = (result: RunResult): RunEnding => {
     case "passed":
       return { outcome: "succeeded", class: null, reason: null };
     case "turned_down":
-      return {
-        outcome: "failed",
-        class: result.gate === "merge" ? "merge_conflict" : "gate_failed",
-        reason: result.reason,
-      };
     case "needs_person":
       return { outcome: "failed", class: result.class, reason: result.reason };
     case "deferred":

@@ -1,6 +1,6 @@
 import { access, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { type Git, gitFailure } from "@orchestrator/shared/git/run_git.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 
 /** Writing out a large repository takes its time. */
@@ -12,9 +12,11 @@ export interface Mirror {
   git: Git;
   /** The bare repository that the scheduler keeps; it is read, never written. */
   gitDir: string;
+  /** `repos.<name>.push`: without it the mirror's own branches may be ahead of the remote's. */
+  isPushed: boolean;
 }
 
-/** @throws {ToolError} `git_ref` where the mirror does not hold the commit. */
+/** @throws {ToolError} `git_ref` where the mirror does not hold the commit, `git` where it could not be asked. */
 export const requireCommit = async (
   { git, gitDir }: Mirror,
   commit: string | null,
@@ -30,26 +32,15 @@ export const requireCommit = async (
       { cause },
     );
   });
-  const { code, aborted, stderr } = await git.run(["cat-file", "-e", `${commit}^{commit}`], { gitDir, signal });
-  if (aborted) signal.throwIfAborted();
-  if (code !== 0) {
-    const said = stderr.trim();
+  const args = ["cat-file", "-e", `${commit}^{commit}`];
+  const result = await git.run(args, { gitDir, signal });
+  // A git that did not come to its end has not said that the commit is missing.
+  if (result.code === null) throw gitFailure(args, { gitDir, signal }, result);
+  if (result.code !== 0) {
+    const said = result.stderr.trim();
     throw new ToolError("git_ref", `commit ${commit} is not in the mirror ${gitDir}${said === "" ? "" : `: ${said}`}`);
   }
   return commit;
-};
-
-/** @returns the commit of the base branch as the mirror last saw it; null if there is none. */
-export const baseCommit = async (
-  { git, gitDir }: Mirror,
-  baseBranch: string,
-  signal: AbortSignal,
-): Promise<string | null> => {
-  const ref = `refs/remotes/origin/${baseBranch}^{commit}`;
-  const args = ["rev-parse", "--verify", "--quiet", ref];
-  const { code, stdout, aborted } = await git.run(args, { gitDir, signal });
-  if (aborted) signal.throwIfAborted();
-  return code === 0 ? stdout.toString("utf8").trim() : null;
 };
 
 /**

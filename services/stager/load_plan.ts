@@ -1,7 +1,9 @@
 import type { CommittedFile } from "@orchestrator/shared/artifact.ts";
+import { findBaseTip } from "@orchestrator/shared/git/base_tip.ts";
+import { createCommitReader } from "@orchestrator/shared/git/commit_reader.ts";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
-import { baseCommit, type Mirror } from "./checkout.ts";
+import type { Mirror } from "./checkout.ts";
 import { MAX_PLAN_BYTES, PLAN_PATH, type PlanReading, readPlan } from "./plan.ts";
 
 export interface LoadedPlan {
@@ -22,7 +24,8 @@ export const loadPlan = async (options: {
   signal: AbortSignal;
 }): Promise<LoadedPlan> => {
   const { mirror, commit, baseBranch, from, signal } = options;
-  const base = await baseCommit(mirror, baseBranch, signal);
+  const commits = createCommitReader(mirror.git, mirror.gitDir);
+  const base = await findBaseTip(commits, baseBranch, mirror.isPushed, { signal });
   if (base === null && from === "base") {
     throw new ToolError(
       "git_ref",

@@ -127,7 +127,11 @@ const inScratch = async (deps: StagingRunnerDeps, call: StagingRunCall): Promise
       `the repository ${job.repo} is not in the stager's configuration: add it under repos`,
     );
   }
-  const mirror: Mirror = { git: deps.git(instanceId), gitDir: join(config.reposDir, `${job.repo}.git`) };
+  const mirror: Mirror = {
+    git: deps.git(instanceId),
+    gitDir: join(config.reposDir, `${job.repo}.git`),
+    isPushed: repo.push,
+  };
   const commit = await requireCommit(mirror, job.head, signal);
   const { job_id, run_id } = request;
   emit({ event: "started", job_id, run_id, commit, branch: job.branch, at: isoTime(clock.now()) });

@@ -18,7 +18,7 @@ const FAILED: RunResult = {
   runsAgentAgain: true,
 };
 const CHANGES: RunResult = {
-  ...{ kind: "turned_down", head: "c0ffee", gate: "review_status", value: "CHANGES_REQUESTED", artifact: "x.md" },
+  ...{ kind: "turned_down", head: "c0ffee", class: "gate_failed" },
   ...{ to: "development", reason: "changes were requested" },
 };
 

@@ -68,8 +68,7 @@ const commitResult = (model: Model, { runId, jobId }: ModelMonitor, name: Result
       return { kind: "branch_moved", reason };
     case "turned_down":
       if (stage.gate) {
-        const { key: gate, onFail: to } = stage.gate;
-        return { kind: "turned_down", head, gate, value: "NO", artifact: stage.artifact, to, reason };
+        return { kind: "turned_down", head, class: "gate_failed", to: stage.gate.onFail, reason };
       }
       return { kind: "passed", head };
     default:

@@ -32,9 +32,7 @@ const ended = (over: Partial<Ended> = {}): Ended => ({
 const turnedDown = (to: string): RunResult => ({
   kind: "turned_down",
   head: "c0ffee",
-  gate: "review_status",
-  value: "CHANGES_REQUESTED",
-  artifact: "docs/work-items/A/12-review.md",
+  class: "gate_failed",
   to,
   reason: "review_status is CHANGES_REQUESTED",
 });

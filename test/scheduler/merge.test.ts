@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config, RepoConfig } from "@orchestrator/shared/config/config.ts";
 import { describe, expect, test } from "vitest";
@@ -18,6 +18,18 @@ const pushToMain = async (site: Site, path: string, text: string): Promise<void>
   await git(seed, "commit", "-q", "-m", `somebody else's ${path}`);
   await git(seed, "push", "-q", site.remote, "HEAD:main");
 };
+
+/** What an agent does that writes its artifact and nothing else. */
+const PAPER_ONLY = `mkdir -p "$(dirname "$ORCH_ARTIFACT")" && cat >"$ORCH_ARTIFACT" <<END
+---
+work_item: $ORCH_WORK_ITEM_ID
+stage: $ORCH_STAGE
+author_agent: $ORCH_AGENT
+status: completed
+created_at: 2026-01-01
+model_used: none
+---
+END`;
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 
@@ -108,4 +120,69 @@ test("a repository that is not pushed is merged in its mirror only", async () =>
   const mirror = join(site.config.reposDir, "shop.git");
   const merged = await git(mirror, "log", "--merges", "--format=%s", "refs/heads/main");
   expect(merged.split("\n")).toEqual(["ORCH-2: A title", "ORCH-1: A title"]);
+});
+
+describe("a repository that is not pushed, once something was merged in its mirror", () => {
+  const local = (site: Site) => ({ config: repos(site, { merge: "merge", push: false }) });
+
+  test("a developer who changes no code has changed none: what others have brought into the base is not this branch's", async () => {
+    const site = await makeSite();
+    const scheduler = await startTestScheduler(site, local(site));
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    expect((await taskWhen(scheduler, "ORCH-1", isOver)).task.status).toBe("done");
+    await site.hook("development", `${PAPER_ONLY}\nexit 99\n`);
+    await postTask(scheduler, { workItemId: "ORCH-2" });
+    const wasJudged = ({ runs }: { runs: { stage: string; outcome: string | null }[] }) =>
+      runs.some(({ stage, outcome }) => stage === "development" && outcome !== null);
+    const { runs } = await taskWhen(scheduler, "ORCH-2", wasJudged);
+    expect(runs.at(-1)).toMatchObject({ outcome: "failed", reason: expect.stringContaining("must change code") });
+  });
+
+  test("a conflict is resolved by what the item is told: origin/<base> in the workspace is the base that it conflicts with", async () => {
+    const site = await makeSite();
+    const scheduler = await startTestScheduler(site, local(site));
+    // Both are cut from the same base, and both add the same file.
+    await scheduler.api.pauseQueue({ repo: "shop", reason: "until both are there" });
+    for (const workItemId of ["ORCH-1", "ORCH-2"]) await postTask(scheduler, { workItemId });
+    await site.hook(
+      "development",
+      'git merge -q origin/main 2>/dev/null || { git checkout -q --theirs . && git add -A && git -c user.name=Dev -c user.email=d@x commit -qm "resolve"; }\n',
+    );
+    await scheduler.api.resumeQueue({ repo: "shop" });
+    const first = await taskWhen(scheduler, "ORCH-1", isOver);
+    const second = await taskWhen(scheduler, "ORCH-2", isOver);
+    expect([first.task.status, second.task.status]).toEqual(["done", "done"]);
+    expect(first.task.returns + second.task.returns).toBe(1);
+    const mirror = join(site.config.reposDir, "shop.git");
+    for (const { head } of [first.task, second.task]) {
+      await git(mirror, "merge-base", "--is-ancestor", head!, "refs/heads/main");
+    }
+  });
+
+  test("its prompts and the diff that an agent is shown are those of the base as it stands there", async () => {
+    const site = await makeSite();
+    await site.hook(
+      "development",
+      "mkdir -p .orchestrator/prompts && echo 'You are terse.' >.orchestrator/prompts/analyst.md\n",
+    );
+    const { command } = site.config.agents.default!;
+    const asked = join(site.folder, "asked");
+    const tee: [string, ...string[]] = [
+      "/bin/sh",
+      "-c",
+      `tee "${asked}-$ORCH_WORK_ITEM_ID-$ORCH_STAGE" | "$@"`,
+      "tee",
+      ...command,
+    ];
+    const agents = { default: { ...site.config.agents.default!, command: tee } };
+    const scheduler = await startTestScheduler(site, { config: { ...local(site).config, agents } });
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    await taskWhen(scheduler, "ORCH-1", isOver);
+    await site.hook("analysis", `git diff --name-only origin/main...HEAD >${join(site.folder, "diff")}\n`);
+    await postTask(scheduler, { workItemId: "ORCH-2" });
+    expect((await taskWhen(scheduler, "ORCH-2", isOver)).task.status).toBe("done");
+    expect(await readFile(`${asked}-ORCH-1-analysis`, "utf8")).not.toContain("You are terse.");
+    expect(await readFile(`${asked}-ORCH-2-analysis`, "utf8")).toContain("You are terse.");
+    expect(await readFile(join(site.folder, "diff"), "utf8")).toBe("");
+  });
 });

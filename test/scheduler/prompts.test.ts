@@ -107,7 +107,8 @@ describe.each([...DEFAULT_PIPELINE.stages, ...custom.stages.slice(4)])("stage $n
 
   test("says what may be changed, and that pushing is not the agent's", () => {
     expect(text.includes("Change nothing outside `docs/work-items/ORCH-115/`")).toBe(stage.writes === "docs");
-    expect(text.includes("must differ from `trunk` outside `docs/work-items/`")).toBe(stage.writes === "code");
+    // The gate asks for a change in code of development alone.
+    expect(text.includes("must differ from `trunk` outside `docs/work-items/`")).toBe(stage.name === "development");
     expect(text).toContain("Do not push");
   });
 

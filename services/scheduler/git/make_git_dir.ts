@@ -1,9 +1,10 @@
 import { constants } from "node:fs";
 import { copyFile, mkdir, readdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { findBaseTip } from "@orchestrator/shared/git/base_tip.ts";
+import { localBranch, remoteBranch } from "@orchestrator/shared/git/branch_refs.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import type { Mirror } from "./mirror.ts";
-import { localBranch, remoteBranch } from "./refs.ts";
 
 /** Who an agent's commits are by, unless its environment says otherwise. */
 const AGENT_IDENTITY = { name: "Orchestrator agent", email: "agent@localhost" } as const;
@@ -43,7 +44,8 @@ const TRIES = 3;
 
 /**
  * Writes a git directory at `<path>/.git` that shares nothing with the mirror: objects copied (by reference where the file
- * system can), the remote's branches as remote-tracking refs, and `branch` at `start`.
+ * system can), the remote's branches as remote-tracking refs, the base branch among them where it really stands, and `branch` at
+ * `start`.
  */
 export const makeGitDir = async (path: string, o: GitDirOptions): Promise<void> => {
   const gitDir = join(path, ".git");
@@ -52,10 +54,17 @@ export const makeGitDir = async (path: string, o: GitDirOptions): Promise<void> 
   }
   await copyObjects(join(o.mirror.gitDir, "objects"), join(gitDir, "objects"), o.signal);
   await writeFile(join(gitDir, "packed-refs"), await packedRefs(o));
-  await mkdir(join(gitDir, "refs/remotes/origin"), { recursive: true });
-  await writeFile(join(gitDir, "refs/remotes/origin/HEAD"), `ref: ${remoteBranch(o.baseBranch)}\n`);
+  await writeRef(gitDir, "refs/remotes/origin/HEAD", `ref: ${remoteBranch(o.baseBranch)}`);
+  // A repository that is not pushed has its base branch in the mirror alone. A ref of its own goes before a packed one.
+  const base = await findBaseTip(o.mirror, o.baseBranch, o.mirror.repo.push, { signal: o.signal });
+  if (base !== null) await writeRef(gitDir, remoteBranch(o.baseBranch), base);
   await writeFile(join(gitDir, "config"), CONFIG);
   await writeFile(join(gitDir, "HEAD"), `ref: ${localBranch(o.branch)}\n`);
+};
+
+const writeRef = async (gitDir: string, ref: string, value: string): Promise<void> => {
+  await mkdir(dirname(join(gitDir, ref)), { recursive: true });
+  await writeFile(join(gitDir, ref), `${value}\n`);
 };
 
 const packedRefs = async ({ git, mirror, branch, start, refs = [], signal }: GitDirOptions): Promise<Buffer> => {

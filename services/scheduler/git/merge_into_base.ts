@@ -1,10 +1,11 @@
+import { localBranch } from "@orchestrator/shared/git/branch_refs.ts";
 import { type Git, type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { baseTip } from "./base_tip.ts";
 import { DURABLE, type Mirror } from "./mirror.ts";
 import { pushRef } from "./push_ref.ts";
-import { localBranch, squashRef } from "./refs.ts";
+import { squashRef } from "./refs.ts";
 
 export interface MergeOptions {
   git: Git;

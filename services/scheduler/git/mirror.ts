@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Config, RepoConfig } from "@orchestrator/shared/config/config.ts";
+import { type Abortable, type CommitReader, createCommitReader } from "@orchestrator/shared/git/commit_reader.ts";
 import { type Git, gitFailure } from "@orchestrator/shared/git/run_git.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { kindOf, withDiskErrors } from "./careful_files.ts";
@@ -7,15 +8,11 @@ import { FifoLock, type WaitOptions } from "./fifo_lock.ts";
 import { removeStaleFiles } from "./stale_files.ts";
 import { type Tidied, tidyRepository } from "./tidy_repository.ts";
 
-export interface Abortable {
-  signal?: AbortSignal | undefined;
-}
-
 /**
  * The bare repository that stands for one configured repository. What writes (`fetch`, `updateRef`, `tidy`, and the
  * functions beside this file that collect, keep, commit and publish) is called inside `exclusive`; what reads needs no lock.
  */
-export interface Mirror {
+export interface Mirror extends CommitReader {
   readonly name: string;
   readonly gitDir: string;
   readonly repo: RepoConfig;
@@ -31,13 +28,8 @@ export interface Mirror {
    * `refs/orchestrator/` are not touched. Throws a `ToolError` of class `git_fetch`.
    */
   fetch(options?: Abortable): Promise<void>;
-  /** The commit that a full ref name or an object name stands for; null if there is none. */
-  resolve(ref: string, options?: Abortable): Promise<string | null>;
   /** Sets a ref if it still is `from` (null: if it does not exist); false if it is something else. */
   updateRef(ref: string, to: string, from: string | null, options?: Abortable): Promise<boolean>;
-  isAncestor(ancestor: string, descendant: string, options?: Abortable): Promise<boolean>;
-  /** The best common ancestor; null if the two have none. */
-  mergeBase(a: string, b: string, options?: Abortable): Promise<string | null>;
   /** Paths that differ between two commits, both names of a renamed file among them. */
   changedPaths(from: string, to: string, options?: Abortable): Promise<string[]>;
   hasCommit(sha: string, options?: Abortable): Promise<boolean>;
@@ -91,14 +83,8 @@ const createMirror = (git: Git, name: string, repo: RepoConfig, gitDir: string):
     (await kindOf(join(gitDir, "refs"))) === "directory" &&
     (await kindOf(join(gitDir, "objects"))) === "directory";
 
-  const answer = async (args: readonly string[], { signal }: Abortable): Promise<boolean> => {
-    const result = await git.run(args, { gitDir, signal });
-    if (result.code === 0) return true;
-    if (result.code === 1) return false;
-    throw gitFailure(args, { gitDir, signal }, result);
-  };
-
   const mirror: Mirror = {
+    ...createCommitReader(git, gitDir),
     name,
     gitDir,
     repo,
@@ -138,31 +124,12 @@ const createMirror = (git: Git, name: string, repo: RepoConfig, gitDir: string):
         );
       }),
 
-    resolve: async (ref, { signal } = {}) => {
-      const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}^{commit}`];
-      const result = await git.run(args, { gitDir, signal });
-      if (result.code === 0) return result.stdout.toString("utf8").trim();
-      if (result.code === 1) return null;
-      throw gitFailure(args, { gitDir, signal }, result);
-    },
-
     updateRef: async (ref, to, from, { signal } = {}) => {
       const args = [...DURABLE, "update-ref", "--no-deref", ref, to, from ?? zeros(to)];
       const result = await git.run(args, { gitDir, signal });
       if (result.code === 0) return true;
       // Lost against another value, or a failure of another kind: what stands there now tells.
       if (!result.aborted && !result.timedOut && (await mirror.resolve(ref, { signal })) !== from) return false;
-      throw gitFailure(args, { gitDir, signal }, result);
-    },
-
-    isAncestor: (ancestor, descendant, options = {}) =>
-      answer(["merge-base", "--is-ancestor", ancestor, descendant], options),
-
-    mergeBase: async (a, b, { signal } = {}) => {
-      const args = ["merge-base", a, b];
-      const result = await git.run(args, { gitDir, signal });
-      if (result.code === 0) return result.stdout.toString("utf8").trim();
-      if (result.code === 1) return null;
       throw gitFailure(args, { gitDir, signal }, result);
     },
 

@@ -1,9 +1,9 @@
+import { localBranch } from "@orchestrator/shared/git/branch_refs.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import type { Mirror } from "./mirror.ts";
 import { pushRef } from "./push_ref.ts";
-import { localBranch } from "./refs.ts";
 import { type OwnRun, whoseCommit } from "./whose_commit.ts";
 
 export interface PublishOptions {

@@ -1,6 +1,6 @@
+import { localBranch } from "@orchestrator/shared/git/branch_refs.ts";
 import { type Git, type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
 import type { Mirror } from "./mirror.ts";
-import { localBranch } from "./refs.ts";
 
 export interface PushOptions {
   git: Git;

@@ -9,8 +9,3 @@ export const asideRef = (runId: number, commit: string): string => `refs/orchest
 
 /** What was made of a branch's commit to be squashed into the base branch, which has no trace of the branch in its history. */
 export const squashRef = (commit: string): string => `refs/orchestrator/squashed/${commit}`;
-
-export const localBranch = (branch: string): string => `refs/heads/${branch}`;
-
-/** What the last fetch saw at the remote. */
-export const remoteBranch = (branch: string): string => `refs/remotes/origin/${branch}`;

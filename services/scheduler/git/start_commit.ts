@@ -1,8 +1,8 @@
+import { localBranch, remoteBranch } from "@orchestrator/shared/git/branch_refs.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { baseTip } from "./base_tip.ts";
 import type { Mirror } from "./mirror.ts";
-import { localBranch, remoteBranch } from "./refs.ts";
 import { type OwnRun, whoseCommit } from "./whose_commit.ts";
 
 export interface StartOptions {

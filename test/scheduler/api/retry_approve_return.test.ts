@@ -197,7 +197,7 @@ describe("return", () => {
     expect((await history(id)).task).toMatchObject({ status: "active", returns: 4 });
 
     await settle((await claim()).run, PASSED);
-    const no = { kind: "turned_down", head: "c0ffee", gate: "g", value: "v", artifact: "a", reason: "no" } as const;
+    const no = { kind: "turned_down", head: "c0ffee", class: "gate_failed", reason: "no" } as const;
     await settle((await claim()).run, { ...no, to: "development" });
     expect((await history(id)).task).toMatchObject({ status: "blocked", stage: "review", returns: 4 });
     await post(`/tasks/${id}/retry`);
