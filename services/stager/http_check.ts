@@ -1,17 +1,38 @@
+import { lookup as systemLookup } from "node:dns";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import type { LookupFunction } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fillIn, fillInUrl, type Placeholders } from "./placeholders.ts";
 import type { HttpCheck } from "./plan.ts";
+import { watchLookup } from "./watched_lookup.ts";
+
+/** What lies between the stager and the work: an answer of such a kind says nothing about the work. */
+const BETWEEN = ["name_resolution", "routing", "certificate", "local"] as const;
 
 /** What one attempt came to; `reason` is a sentence without times, `excerpt` the beginning of a wrong answer's body. */
 export interface HttpAnswer {
-  kind: "right" | "refused" | "reset" | "slow" | "wrong" | "name_resolution" | "routing" | "certificate" | "local";
+  kind: "right" | "refused" | "reset" | "slow" | "wrong" | (typeof BETWEEN)[number];
   reason: string;
   excerpt?: string;
 }
 
+/** How a check ended: with its last attempt's answer, or because its time was over (`answer`: see `answerAtLimit`). */
+export type HttpCheckEnd =
+  | { kind: "answered"; answer: HttpAnswer }
+  | { kind: "out_of_time"; answer: HttpAnswer | null };
+
+/** An attempt that was stopped from outside. */
+interface StoppedAttempt {
+  kind: "stopped";
+  /** For how long it had been waiting for the host's address; null where it was not. */
+  resolvingMs: number | null;
+}
+
 const MAX_EXCERPT_BYTES = 1000;
+
+/** A healthy name server answers far sooner, in ms. */
+const UNRESOLVED_MS = 1000;
 
 /** A request made from a check: nothing in it is a placeholder any more. */
 interface HttpRequest {
@@ -28,26 +49,57 @@ interface HttpRequest {
 /**
  * Asks until the answer is right or the attempts are used up. Redirects are not followed, a proxy in the environment is not
  * used: what is checked is what answers at that very address.
+ * @param limit aborts when the check's time is over. Default: it has all the time it needs.
  * @param onAttempt told of each attempt, for the log.
- * @returns the last answer.
+ * @param lookup resolves the host's name. Default: as the operating system does.
  * @throws the signal's reason when it aborts.
  */
 export const checkHttp = async (options: {
   check: HttpCheck;
   placeholders: Placeholders;
   signal: AbortSignal;
+  limit?: AbortSignal;
   onAttempt: (attempt: number, answer: HttpAnswer) => void;
-}): Promise<HttpAnswer> => {
-  const { check, placeholders, signal, onAttempt } = options;
+  lookup?: LookupFunction;
+}): Promise<HttpCheckEnd> => {
+  const { check, placeholders, signal, limit, onAttempt, lookup = systemLookup as LookupFunction } = options;
+  const stop = AbortSignal.any(limit === undefined ? [signal] : [signal, limit]);
   const url = fillInUrl(check.url, placeholders);
-  if (!URL.canParse(url)) return { kind: "wrong", reason: `${url} is not a URL` };
+  if (!URL.canParse(url)) return { kind: "answered", answer: { kind: "wrong", reason: `${url} is not a URL` } };
   const request = toRequest(check, new URL(url), placeholders);
+  let last: HttpAnswer | null = null;
   for (let attempt = 1; ; attempt++) {
-    const answer = await askOnce(request, signal);
+    const answer = await askOnce(request, stop, lookup);
+    if (answer.kind === "stopped") {
+      signal.throwIfAborted();
+      return { kind: "out_of_time", answer: answerAtLimit(last, answer.resolvingMs, request) };
+    }
     onAttempt(attempt, answer);
-    if (answer.kind === "right" || attempt >= check.attempts) return answer;
-    await sleep(check.intervalMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+    if (answer.kind === "right" || attempt >= check.attempts) return { kind: "answered", answer };
+    last = answer;
+    // Stopped here, the next attempt is told at once.
+    await sleep(check.intervalMs, undefined, { signal: stop }).catch(() => {});
   }
+};
+
+/**
+ * What a check came to whose time was over before it had made all its attempts: the last answer, where that says that the
+ * host could not be asked. Null: the time is all that can be said, and that is the work's.
+ * @param resolvingMs for how long the attempt that was stopped had been waiting for the host's address. It counts only where
+ * there is no answer yet: otherwise the moment at which the limit comes would decide.
+ */
+export const answerAtLimit = (
+  last: HttpAnswer | null,
+  resolvingMs: number | null,
+  { shown }: Pick<HttpRequest, "shown">,
+): HttpAnswer | null => {
+  if (last !== null) {
+    const isBetween = BETWEEN.some((kind) => kind === last.kind);
+    return isBetween ? { ...last, reason: `${last.reason}, until the time was over` } : null;
+  }
+  return resolvingMs !== null && resolvingMs >= UNRESOLVED_MS
+    ? { kind: "name_resolution", reason: `the host of ${shown} was not resolved in time` }
+    : null;
 };
 
 const toRequest = (check: HttpCheck, url: URL, placeholders: Placeholders): HttpRequest => ({
@@ -76,28 +128,32 @@ const utf8Header = (value: string): string => Buffer.from(value).toString("latin
 /** `proxyEnv: {}`: some runtimes can be told to take a proxy from the environment; these agents never do. */
 const agentOptions = { keepAlive: false, proxyEnv: {} };
 
-const askOnce = (request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> => {
-  signal.throwIfAborted();
+const askOnce = async (
+  request: HttpRequest,
+  stop: AbortSignal,
+  lookup: LookupFunction,
+): Promise<HttpAnswer | StoppedAttempt> => {
+  if (stop.aborted) return { kind: "stopped", resolvingMs: null };
   const { url, method, headers, timeoutMs } = request;
   const secure = url.protocol === "https:";
   const agent = secure ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
-  return new Promise((resolve, reject) => {
-    const client = (secure ? httpsRequest : httpRequest)(url, { method, headers, agent });
+  const name = watchLookup(lookup);
+  return new Promise((resolve) => {
+    const client = (secure ? httpsRequest : httpRequest)(url, { method, headers, agent, lookup: name.lookup });
     let reader: AnswerReader | null = null;
-    const finish = (outcome: HttpAnswer | { aborted: unknown }): void => {
+    const finish = (outcome: HttpAnswer | StoppedAttempt): void => {
       clearTimeout(timer);
-      signal.removeEventListener("abort", onAbort);
+      stop.removeEventListener("abort", onStop);
       client.destroy();
       agent.destroy();
-      if ("aborted" in outcome) reject(outcome.aborted);
-      else resolve(outcome);
+      resolve(outcome);
     };
-    const onAbort = (): void => finish({ aborted: signal.reason });
-    const timer = setTimeout(
-      () => finish(reader?.cutShort("slow", "stopped in the middle of its answer") ?? slow(request)),
-      timeoutMs,
-    );
-    signal.addEventListener("abort", onAbort, { once: true });
+    const onStop = (): void => finish({ kind: "stopped", resolvingMs: name.waitingMs() });
+    const timer = setTimeout(() => {
+      if (name.waitingMs() !== null) finish(unresolved(request));
+      else finish(reader?.cutShort("slow", "stopped in the middle of its answer") ?? slow(request));
+    }, timeoutMs);
+    stop.addEventListener("abort", onStop, { once: true });
     // After `finish` the connection is torn down, and what that raises is of no interest: the promise is settled.
     client.on("error", (error) =>
       finish(reader?.cutShort("reset", "broke its answer off") ?? classifyError(error, request)),
@@ -168,6 +224,11 @@ const readAnswer = (
 const slow = ({ shown, timeoutMs }: Pick<HttpRequest, "shown" | "timeoutMs">): HttpAnswer => ({
   kind: "slow",
   reason: `${shown} did not answer within ${timeoutMs / 1000} s`,
+});
+
+const unresolved = ({ shown, timeoutMs }: Pick<HttpRequest, "shown" | "timeoutMs">): HttpAnswer => ({
+  kind: "name_resolution",
+  reason: `the host of ${shown} was not resolved in ${timeoutMs / 1000} s`,
 });
 
 const ROUTING = new Set(["EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENETDOWN", "EADDRNOTAVAIL", "EACCES", "EPERM"]);

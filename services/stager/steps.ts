@@ -63,8 +63,8 @@ export class StepRunner {
     const time = new AbortController();
     const timer = setTimeout(() => time.abort(), limit.ms);
     try {
-      const stop = AbortSignal.any([call.signal, time.signal]);
-      const ending = call.step.kind === "run" ? await this.#command(call, stop) : await this.#http(call, stop);
+      const ending =
+        call.step.kind === "run" ? await this.#command(call, time.signal) : await this.#http(call, time.signal);
       call.signal.throwIfAborted();
       return ending ?? timedOut;
     } finally {
@@ -90,15 +90,15 @@ export class StepRunner {
     return result;
   }
 
-  /** @returns null where `stop` ended it. */
-  async #command({ step, onOutput }: StepCall, stop: AbortSignal): Promise<StepEnding | null> {
+  /** @returns null where it was out of time, or stopped. */
+  async #command({ step, signal, onOutput }: StepCall, time: AbortSignal): Promise<StepEnding | null> {
     if (step.kind !== "run") throw new TypeError(`step ${step.name} is no command`);
     const { cwd, env, tempFolder, killGraceMs, clock } = this.#options;
     const started = await startCommand({ command: step.command, cwd, env, tempFolder, onOutput });
     if (started.kind === "ended") return started.ending;
     const { running } = started;
     this.#commands.push(running);
-    const ending = await Promise.race([running.ended, aborted(stop)]);
+    const ending = await Promise.race([running.ended, aborted(AbortSignal.any([signal, time]))]);
     if (ending !== null) {
       // The step is over in time, however long its output is waited for.
       await running.outputSettled();
@@ -108,24 +108,21 @@ export class StepRunner {
     return null;
   }
 
-  /** @returns null where `stop` ended it. */
-  async #http({ step, onOutput, onAttempt }: StepCall, stop: AbortSignal): Promise<StepEnding | null> {
+  /** @returns null where it was out of time, and nothing that it was answered says whose fault that is but the work's. */
+  async #http({ step, signal, onOutput, onAttempt }: StepCall, time: AbortSignal): Promise<StepEnding | null> {
     if (step.kind !== "http") throw new TypeError(`step ${step.name} is no http check`);
     const { attempts } = step.http;
-    try {
-      const answer = await checkHttp({
-        check: step.http,
-        placeholders: this.#options.placeholders,
-        signal: stop,
-        onAttempt: (attempt, { reason }) => onAttempt(`attempt ${attempt} of ${attempts}: ${reason}\n`),
-      });
-      // How many attempts it took depends on the moment; what was answered in the end does not.
-      onOutput(Buffer.from(answer.kind === "right" ? `${answer.reason}\n` : (answer.excerpt ?? "")));
-      return { kind: "answered", answer, attempts };
-    } catch (error) {
-      if (stop.aborted) return null;
-      throw error;
-    }
+    const { kind, answer } = await checkHttp({
+      check: step.http,
+      placeholders: this.#options.placeholders,
+      signal,
+      limit: time,
+      onAttempt: (attempt, { reason }) => onAttempt(`attempt ${attempt} of ${attempts}: ${reason}\n`),
+    });
+    if (answer === null) return null;
+    // How many attempts it took depends on the moment; what was answered in the end does not.
+    onOutput(Buffer.from(answer.kind === "right" ? `${answer.reason}\n` : (answer.excerpt ?? "")));
+    return { kind: "answered", answer, attempts: kind === "answered" ? attempts : null };
   }
 }
 

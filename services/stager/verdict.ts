@@ -21,8 +21,8 @@ export type StepEnding =
   | { kind: "unusable"; program: ProgramKind; command: string; problem: "not_found" | "not_executable" }
   /** The operating system refused a process: too many of them, no memory. */
   | { kind: "not_spawned"; message: string }
-  /** An http check's last answer. */
-  | { kind: "answered"; answer: HttpAnswer; attempts: number };
+  /** An http check's last answer; `attempts` is null where its time was over before it had made all of them. */
+  | { kind: "answered"; answer: HttpAnswer; attempts: number | null };
 
 export type StepVerdict =
   | { verdict: "passed" }
@@ -95,8 +95,8 @@ const judgeUnusable = ({ program, command, problem }: Extract<StepEnding, { kind
     : toolError(`command_${problem}`, `${command} is ${found} on the stager's machine`);
 };
 
-const judgeAnswer = (answer: HttpAnswer, attempts: number): StepVerdict => {
-  const tried = attempts === 1 ? "" : ` (${attempts} attempts)`;
+const judgeAnswer = (answer: HttpAnswer, attempts: number | null): StepVerdict => {
+  const tried = attempts === null || attempts === 1 ? "" : ` (${attempts} attempts)`;
   switch (answer.kind) {
     case "right":
       return passed;

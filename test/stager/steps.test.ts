@@ -311,23 +311,16 @@ describe("time", () => {
     expect(isUp(left)).toBe(false);
   });
 
+  /** A check that would be made for days. */
+  const endless = (url: string): PlanStep => {
+    const request = { method: "GET", url, headers: {}, status: 200, body: null } as const;
+    const http = { ...request, attempts: 1000, intervalMs: 60_000, timeoutMs: 1000 };
+    return { kind: "http", name: "x", timeoutMs: null, http };
+  };
+
   test("an http check is out of time like any other step", async () => {
     const { runner } = await bench();
-    const step: PlanStep = {
-      kind: "http",
-      name: "x",
-      timeoutMs: null,
-      http: {
-        method: "GET",
-        url: "http://127.0.0.1:1/",
-        headers: {},
-        status: 200,
-        body: null,
-        attempts: 1000,
-        intervalMs: 60_000,
-        timeoutMs: 1000,
-      },
-    };
+    const step = endless("http://127.0.0.1:1/");
     const lines: string[] = [];
     const call = { step, onOutput: () => {}, onAttempt: (line: string) => lines.push(line) };
     const { signal } = new AbortController();
@@ -336,4 +329,21 @@ describe("time", () => {
     const aborted = AbortSignal.abort(new Error("enough"));
     await expect(runner.run({ ...call, signal: aborted, limit: LONG })).rejects.toThrow("enough");
   });
+
+  test.each(["step", "run"] as const)(
+    "an http check that cannot ask is not the work's fault when the %s's time is over",
+    async (of) => {
+      const { runner } = await bench();
+      const call = { step: endless("http://255.255.255.255:9/"), onOutput: () => {}, onAttempt: () => {} };
+      const { signal } = new AbortController();
+      const ending = await runner.run({ ...call, signal, limit: limit(300, of) });
+      expect(judgeStep(ending)).toEqual({
+        verdict: "tool_error",
+        class: "routing",
+        reason: expect.stringMatching(
+          /^there is no way to http:\/\/255.255.255.255:9\/ \(E[A-Z]+\), until the time was over$/,
+        ),
+      });
+    },
+  );
 });
