@@ -93,6 +93,29 @@ exit 99
   expect(runs.filter((run) => run.stage === "review").map((run) => run.outcome)).toEqual(["succeeded", "failed"]);
 });
 
+test("a stale verdict never passes for a new one: a review that tidies up with git keeps the verdict that it wrote", async () => {
+  const site = await makeSite();
+  const verdict = (text: string): string => `mkdir -p "$(dirname "$ORCH_ARTIFACT")"
+printf -- '---\\nwork_item: ORCH-1\\nstage: %s\\nauthor_agent: %s\\nstatus: completed\\ncreated_at: 2026-01-01\\nmodel_used: none\\n%s\\n---\\n' "$ORCH_STAGE" "$ORCH_AGENT" "${text}" >"$ORCH_ARTIFACT"
+`;
+  await site.hook(
+    "testing",
+    `[ -e "$AGENT_HOOKS/tested" ] && exit 0\ntouch "$AGENT_HOOKS/tested"\n${verdict("test_status: FAILED")}exit 99\n`,
+  );
+  await site.hook(
+    "review",
+    `[ -e "$AGENT_HOOKS/tested" ] || exit 0\n${verdict("review_status: CHANGES_REQUESTED")}git checkout -q -- .; git reset -q --hard; exit 99\n`,
+  );
+  const scheduler = await startTestScheduler(site, {
+    config: { pipeline: { ...site.config.pipeline, maxReturns: 1 } },
+  });
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  const { task, runs } = await taskWhen(scheduler, "ORCH-1", ({ task }) => task.status !== "active");
+  expect(task).toMatchObject({ status: "blocked", stage: "review" });
+  expect(task.blockedReason).toContain("review_status is CHANGES_REQUESTED");
+  expect(runs.filter((run) => run.stage === "review").map((run) => run.outcomeClass)).toEqual([null, "gate_failed"]);
+});
+
 test("a docs stage that changes code is a failed attempt: nothing unreviewed slips in after the review", async () => {
   const site = await makeSite();
   await site.hook("testing", "echo sneaked >>code.txt\n");

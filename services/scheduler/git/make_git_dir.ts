@@ -52,11 +52,13 @@ export const makeGitDir = async (path: string, o: GitDirOptions): Promise<void> 
   for (const folder of ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"]) {
     await mkdir(join(gitDir, folder), { recursive: true });
   }
+  // The refs first: others fetch into the mirror meanwhile, and it only ever gains objects, so what is named is copied.
+  const refs = await packedRefs(o);
+  const base = await findBaseTip(o.mirror, o.baseBranch, o.mirror.repo.push, { signal: o.signal });
   await copyObjects(join(o.mirror.gitDir, "objects"), join(gitDir, "objects"), o.signal);
-  await writeFile(join(gitDir, "packed-refs"), await packedRefs(o));
+  await writeFile(join(gitDir, "packed-refs"), refs);
   await writeRef(gitDir, "refs/remotes/origin/HEAD", `ref: ${remoteBranch(o.baseBranch)}`);
   // A repository that is not pushed has its base branch in the mirror alone. A ref of its own goes before a packed one.
-  const base = await findBaseTip(o.mirror, o.baseBranch, o.mirror.repo.push, { signal: o.signal });
   if (base !== null) await writeRef(gitDir, remoteBranch(o.baseBranch), base);
   await writeFile(join(gitDir, "config"), CONFIG);
   await writeFile(join(gitDir, "HEAD"), `ref: ${localBranch(o.branch)}\n`);

@@ -62,6 +62,42 @@ describe("what is taken", () => {
     expect(changedPaths.sort()).toEqual(["a.txt", "b.txt", ARTIFACT].sort());
   });
 
+  describe("where the artifact of an earlier round was taken out", () => {
+    const begin = async (): Promise<{ start: string; path: string }> => {
+      const start = await f.commitAtRemote("main", { [ARTIFACT]: "stale" });
+      await f.mirror.fetch();
+      return { start, path: (await f.prepare({ start })).path };
+    };
+
+    test("uncommitted work is a commit on the start, also where it is the same once more", async () => {
+      const { start, path } = await begin();
+      await write(path, { [ARTIFACT]: "stale", "more.txt": "x" });
+      const collected = await f.collect(path, { start });
+      expect(collected).toMatchObject({ kind: "collected", changedPaths: ["more.txt"], wipRef: null });
+      expect(await f.ask("rev-parse", "refs/orchestrator/runs/1~1")).toBe(start);
+      expect(await f.ask("show", `refs/orchestrator/runs/1:${ARTIFACT}`)).toBe("stale");
+    });
+
+    test("a run that wrote none has none", async () => {
+      const { start, path } = await begin();
+      const collected = await f.collect(path, { start });
+      expect(collected).toMatchObject({ kind: "collected", changedPaths: [ARTIFACT], wipRef: null });
+      expect(await f.ask("ls-tree", "-r", "--name-only", "refs/orchestrator/runs/1", "docs")).toBe("");
+    });
+
+    test("commits on top of that are kept as they are", async () => {
+      const { start, path } = await begin();
+      await write(path, { [ARTIFACT]: "new" });
+      await plainGit(path, "add", "--all");
+      await plainGit(path, "commit", "--quiet", "-m", "Mine");
+      const mine = await plainGit(path, "rev-parse", "HEAD");
+      const collected = await f.collect(path, { start });
+      expect(collected).toMatchObject({ kind: "collected", changedPaths: [ARTIFACT], wipRef: null });
+      expect(await f.ask("rev-parse", "refs/orchestrator/runs/1~1")).toBe(mine);
+      expect(await f.ask("show", `refs/orchestrator/runs/1:${ARTIFACT}`)).toBe("new");
+    });
+  });
+
   test("a run that did nothing has an empty commit of its own", async () => {
     const { commit, changedPaths } = collected(await f.collect(path));
     expect(changedPaths).toEqual([]);
