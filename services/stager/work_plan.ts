@@ -67,7 +67,8 @@ export const runTeardown = async (options: {
   const { plan, reports, runner, sink } = options;
   const { signal } = new AbortController();
   for (const [index, step] of plan.teardown.entries()) {
-    const limit = limitOf(step, { ms: plan.timeoutMs, of: "run", statedMs: plan.timeoutMs });
+    const ms = step.timeoutMs ?? plan.timeoutMs;
+    const limit: StepLimit = { ms, of: "step", statedMs: ms };
     const report = reports[index]!;
     try {
       await runStep({ step, limit, report, runner, sink, signal });

@@ -145,6 +145,18 @@ teardown:
       reason: "step slow: did not end within the 2 s of the whole run",
     });
   });
+
+  test("which is not the teardown's: a step of it has as long as its own limit says", async () => {
+    const plan = `timeout_s: 1
+${steps("{ name: deploy, run: ['true'], timeout_s: 30 }")}teardown:
+  - { name: patient, run: sleep 2; echo cleaned up, timeout_s: 30 }
+  - { name: stuck, run: sleep 60, timeout_s: 0.2 }
+`;
+    const { result, steps: told, output } = await (await makeStager({ plan })).run();
+    expect(told.slice(2)).toEqual(["patient started", "patient passed", "stuck started", "stuck failed"]);
+    expect(output).toBe("cleaned up\n");
+    expect(result.artifact!.content).toContain("did not end within its 0.2 s");
+  });
 });
 
 describe("what says nothing about the work", () => {
