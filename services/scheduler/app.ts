@@ -3,6 +3,7 @@ import type { Clock } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { createBaseApp } from "@orchestrator/shared/http/base_app.ts";
 import type { HttpEnv } from "@orchestrator/shared/http/env.ts";
+import { OPEN_PATHS } from "@orchestrator/shared/http/health.ts";
 import { openapiRoute } from "@orchestrator/shared/http/openapi_route.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import type { Hono } from "hono";
@@ -27,9 +28,6 @@ const ROUTES: readonly Routes[] = [
   eventRoutes,
   healthRoutes,
 ];
-
-/** What probes and monitors read without a token. */
-const OPEN_PATHS = ["/queue", "/healthz", "/readyz"];
 
 /** Proxies and firewalls forget a connection on which nothing is said for about a minute. */
 const HEARTBEAT_MS = 15_000;

@@ -6,7 +6,6 @@ import { probeWrite } from "@orchestrator/shared/storage/probe_write.ts";
 import { freeBytes } from "./disk_space.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { RunContext } from "./run_context.ts";
-import type { Readiness } from "./scheduler_api.ts";
 
 /** Who asks whether the scheduler is ready is not kept waiting for a database that is not, in ms. */
 const WRITE_LIMIT_MS = 2_000;
@@ -14,11 +13,14 @@ const WRITE_LIMIT_MS = 2_000;
 /** With less than this nothing can be counted on to be written, in bytes: a commit takes a few pages. */
 const MIN_BYTES = 64 * 1024;
 
-/** Lock held, database writable, dispatcher running: the second is found out by a transaction that changes nothing. */
+/**
+ * Lock held, database writable, dispatcher running: the second is found out by a transaction that changes nothing.
+ * @returns why the scheduler cannot do its work now; empty where it can.
+ */
 export const readiness = async (
   { config, storage, tenure }: Pick<RunContext, "config" | "storage" | "tenure">,
   dispatcher: Dispatcher,
-): Promise<Readiness> => {
+): Promise<string[]> => {
   const reasons = dispatcher.running ? [] : ["the dispatcher is not running"];
   const fenceless = tenure.fault();
   if (fenceless !== null) reasons.push(fenceless);
@@ -34,7 +36,7 @@ export const readiness = async (
   const fault = await Promise.race([writable, late]);
   if (fault !== null) reasons.push(fault);
   else if (isFileUrl(config.dbUrl)) reasons.push(...(await faultsOfDisk(dirname(fileOfUrl(config.dbUrl)))));
-  return { ready: reasons.length === 0, reasons };
+  return reasons;
 };
 
 /** What changes nothing needs no room, and an open file no folder: the probe does not find out that they are missing. */

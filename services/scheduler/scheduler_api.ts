@@ -42,12 +42,6 @@ export type LogResult =
   /** `read` makes the text piece by piece, as it is asked for, until it ends or the signal is aborted. */
   { kind: "log"; read: (signal: AbortSignal) => AsyncGenerator<Uint8Array, void> } | { kind: "no_run" | "no_log" };
 
-/** Whether the scheduler can do its work, and if not, why. */
-export interface Readiness {
-  ready: boolean;
-  reasons: string[];
-}
-
 /** All that the HTTP routes know of the scheduler. The routes translate; what happens is decided behind this. */
 export interface SchedulerApi {
   /** When it answers `created`, the task and its first job are in the database. */
@@ -70,5 +64,6 @@ export interface SchedulerApi {
   /** The same figures, and those that only metrics have, in the Prometheus text format. */
   queueText(): Promise<string>;
   events: Pick<EventFeed, "lastId" | "after" | "more">;
-  readiness(): Readiness | Promise<Readiness>;
+  /** Why the scheduler cannot do its work now; empty where it can. */
+  readiness(): Promise<string[]>;
 }

@@ -1,8 +1,9 @@
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { createBaseApp } from "@orchestrator/shared/http/base_app.ts";
-import { BODY_PROBLEMS, jsonAnswer, OPEN, problemAnswers } from "@orchestrator/shared/http/document.ts";
+import { BODY_PROBLEMS, OPEN, problemAnswers } from "@orchestrator/shared/http/document.ts";
 import type { HttpEnv } from "@orchestrator/shared/http/env.ts";
+import { healthRoutes, OPEN_PATHS } from "@orchestrator/shared/http/health.ts";
 import { jsonBody } from "@orchestrator/shared/http/json_body.ts";
 import { openapiRoute } from "@orchestrator/shared/http/openapi_route.ts";
 import { problem } from "@orchestrator/shared/http/problem.ts";
@@ -28,9 +29,6 @@ import type { ActiveRuns } from "./active_runs.ts";
 import type { RunCounters } from "./counters.ts";
 import { createStagerMetrics } from "./metrics.ts";
 import { type ReadJob, whyNotThisRun } from "./staging_job.ts";
-
-/** What probes and monitors read without a token. */
-const OPEN_PATHS = ["/queue", "/healthz", "/readyz"];
 
 export interface StagerAppDeps {
   config: Pick<Config, "stagerToken">;
@@ -74,8 +72,6 @@ const QUEUE_EXAMPLE: v.InferOutput<typeof queueSchema> = {
 };
 const EVENT_EXAMPLE: StagingEvent = { event: "step", name: "build", state: "passed", exit_code: 0, duration_ms: 812 };
 const METRICS_EXAMPLE = 'stager_runs_total 3\nstager_outcomes_total{outcome="success"} 1\nstager_active_runs 1\n';
-const aliveSchema = v.object({ status: v.literal("ok") });
-const readinessSchema = v.object({ ready: v.boolean(), reasons: v.array(v.string()) });
 
 /** The stager's HTTP API as a web-standard app: serve its `fetch`. */
 export const createStagerApp = (deps: StagerAppDeps): Hono<HttpEnv> => {
@@ -136,33 +132,13 @@ export const createStagerApp = (deps: StagerAppDeps): Hono<HttpEnv> => {
     },
   );
 
-  app.get(
-    "/healthz",
-    describeRoute({
-      summary: "Is the process alive?",
-      ...OPEN,
-      responses: { 200: jsonAnswer("It is.", aliveSchema, { status: "ok" }) },
+  app.route(
+    "/",
+    healthRoutes({
+      question: "Can the database be read and the scratch directory be written?",
+      exampleReason: "the scheduler has not started with this database yet",
+      reasons: readiness,
     }),
-    (c) => c.json({ status: "ok" }),
-  );
-
-  app.get(
-    "/readyz",
-    describeRoute({
-      summary: "Can the database be read and the scratch directory be written?",
-      ...OPEN,
-      responses: {
-        200: jsonAnswer("Ready.", readinessSchema, { ready: true, reasons: [] }),
-        503: jsonAnswer("Not ready, and why.", readinessSchema, {
-          ready: false,
-          reasons: ["the scheduler has not started with this database yet"],
-        }),
-      },
-    }),
-    async (c) => {
-      const reasons = await readiness();
-      return c.json({ ready: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503);
-    },
   );
 
   const securitySchemes = config.stagerToken === null ? {} : { bearer: { type: "http", scheme: "bearer" } as const };

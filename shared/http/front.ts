@@ -1,6 +1,7 @@
 import type { Hono } from "hono";
 import { type BaseAppOptions, createBaseApp } from "./base_app.ts";
 import type { HttpEnv } from "./env.ts";
+import { healthRoutes, OPEN_PATHS } from "./health.ts";
 import { problem } from "./problem.ts";
 
 /** What a service listens with from its start on. */
@@ -17,18 +18,16 @@ export interface FrontOptions extends Omit<BaseAppOptions, "guard"> {
   token: string | null;
 }
 
-/** What is read without a token of a service that runs, is answered without one before as well. */
-const OPEN_PATHS = ["/healthz", "/readyz", "/queue"];
-
 /**
  * Listening comes first, so that a port that is taken is found out before anything is started. Who asks meanwhile is told
  * that the service is alive and not ready; what it cannot do yet is answered 503.
  */
 export const createFront = ({ what, token, ...options }: FrontOptions): Front => {
+  // What is read without a token of a service that runs, is answered without one before as well.
   const starting = createBaseApp({ ...options, guard: { token, openPaths: OPEN_PATHS } });
   const reason = `the ${what} is starting`;
-  starting.get("/healthz", (c) => c.json({ status: "ok" }));
-  starting.get("/readyz", (c) => c.json({ ready: false, reasons: [reason] }, 503));
+  const question = `Can the ${what} do its work?`;
+  starting.route("/", healthRoutes({ question, exampleReason: reason, reasons: async () => [reason] }));
   starting.all("*", () => problem("unavailable", `Nothing can be answered yet: ${reason}.`));
   let answering: Pick<Hono<HttpEnv>, "fetch"> = starting;
   return {

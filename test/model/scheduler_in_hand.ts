@@ -84,7 +84,7 @@ export class SchedulerInHand {
     this.api = createLocalApi(this.context, {
       holder: HOLDER,
       metrics: { text: async () => "" } as unknown as Parameters<typeof createLocalApi>[1]["metrics"],
-      readiness: () => ({ ready: true, reasons: [] }),
+      readiness: async () => [],
     });
     this.#rules = {
       limits: CONFIG.limits,

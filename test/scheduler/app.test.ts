@@ -350,7 +350,7 @@ describe("GET /queue", () => {
 
 describe("probes", () => {
   test("/healthz says that the process is alive, ready or not", async () => {
-    const answer = await appWith({ readiness: () => ({ ready: false, reasons: ["x"] }) }).request("/healthz");
+    const answer = await appWith({ readiness: async () => ["x"] }).request("/healthz");
     expect([answer.status, await answer.json()]).toEqual([200, { status: "ok" }]);
   });
 
@@ -358,7 +358,7 @@ describe("probes", () => {
     [200, { ready: true, reasons: [] }],
     [503, { ready: false, reasons: ["waiting for the scheduler lock", "database is read-only"] }],
   ])("/readyz is %i for %j", async (status, readiness) => {
-    const answer = await appWith({ readiness: () => readiness }).request("/readyz");
+    const answer = await appWith({ readiness: async () => readiness.reasons }).request("/readyz");
     expect([answer.status, await answer.json()]).toEqual([status, readiness]);
   });
 });

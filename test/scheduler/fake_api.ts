@@ -133,6 +133,6 @@ export const fakeApi = (changes: Partial<SchedulerApi> = {}): SchedulerApi => ({
   queueView: async () => aQueueView(),
   queueText: async () => "# TYPE orchestrator_scheduler_epoch gauge\norchestrator_scheduler_epoch 3\n",
   events: { lastId: async () => 0, after: async () => [], more: async () => false },
-  readiness: () => ({ ready: true, reasons: [] }),
+  readiness: async () => [],
   ...changes,
 });

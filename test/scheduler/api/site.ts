@@ -67,7 +67,7 @@ export const openSite = async (
     stagingCounters: createStagingCounters(),
   };
   const holder = { host: "test", pid: process.pid, since: isoTime(clock.now()) };
-  const readiness = () => ({ ready: true, reasons: [] });
+  const readiness = async () => [];
   const api = createLocalApi(context, { holder, metrics: createSchedulerMetrics(context), readiness });
   const stopping = new AbortController();
   const { log, lines } = captureLog();
