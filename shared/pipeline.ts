@@ -87,7 +87,7 @@ export const DEFAULT_PIPELINE: Pipeline = {
     {
       ...DEFAULTS,
       name: "deploy",
-      agent: STAGING_AGENT,
+      agent: "deployer",
       artifact: "16-deploy-log.md",
       gate: { key: "deploy_status", pass: ["SUCCESS"], fail: ["FAILED"], onFail: "blocked" },
       writes: "docs",
@@ -100,6 +100,15 @@ export const DEFAULT_PIPELINE: Pipeline = {
 /** The stage of that name, or undefined where the pipeline has none (`done` is not a stage that is worked). */
 export const findStage = (pipeline: Pipeline, name: string): Stage | undefined =>
   pipeline.stages.find((stage) => stage.name === name);
+
+/**
+ * Whether a job is the staging runner's: of the one stage that it works, for the one agent that it stands in for, and switched
+ * on. Every other job is an agent's, those of that stage for another agent and those of that agent in another stage included.
+ */
+export const isStagingRunners = (
+  { stage, agent }: { stage: string; agent: string },
+  { stagingRunnerEnabled }: { stagingRunnerEnabled: boolean },
+): boolean => stagingRunnerEnabled && stage === STAGING_STAGE && agent === STAGING_AGENT;
 
 /** The name of the stage after `name`; `done` after the last one. */
 export const nextStageName = (pipeline: Pipeline, name: string): string => {

@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
 import type { AgentConfig, Config } from "@orchestrator/shared/config/config.ts";
-import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
+import { isStagingRunners } from "@orchestrator/shared/pipeline.ts";
 import { childEnvironment } from "@orchestrator/shared/process/child_environment.ts";
 import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
@@ -35,10 +35,10 @@ const notConfigured = ({ configPath }: Config, name: string): Finding =>
   fail(`agent ${name}`, "no program is configured for it", `set agents.${name} or agents.default in ${configPath}`);
 
 /** The agents that the pipeline's stages are worked by, without what the staging runner works. */
-const agentsOf = ({ pipeline, stagingRunnerEnabled }: Pick<Config, "pipeline" | "stagingRunnerEnabled">): string[] => [
+const agentsOf = (config: Pick<Config, "pipeline" | "stagingRunnerEnabled">): string[] => [
   ...new Set(
-    pipeline.stages
-      .filter(({ name, agent }) => !(stagingRunnerEnabled && name === STAGING_STAGE && agent === STAGING_AGENT))
+    config.pipeline.stages
+      .filter(({ name, agent }) => !isStagingRunners({ stage: name, agent }, config))
       .map(({ agent }) => agent),
   ),
 ];

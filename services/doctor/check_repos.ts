@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommittedFile } from "@orchestrator/shared/artifact.ts";
 import type { Config, RepoConfig } from "@orchestrator/shared/config/config.ts";
-import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
 import { type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
+import { isStagingRunners } from "@orchestrator/shared/pipeline.ts";
 import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { createTextRedactor } from "@orchestrator/shared/redact.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
@@ -71,9 +71,8 @@ const showBranches = (names: readonly string[]): string => {
 };
 
 /** True where staging is worked by the staging runner, which needs a plan. */
-const isStaged = ({ stagingRunnerEnabled, pipeline }: Config): boolean =>
-  stagingRunnerEnabled &&
-  pipeline.stages.some((stage) => stage.name === STAGING_STAGE && stage.agent === STAGING_AGENT);
+const isStaged = (config: Config): boolean =>
+  config.pipeline.stages.some(({ name, agent }) => isStagingRunners({ stage: name, agent }, config));
 
 const checkPlan = async (context: CheckContext, name: string, repo: RepoConfig, tip: string): Promise<Finding> => {
   try {

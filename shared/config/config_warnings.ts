@@ -1,4 +1,4 @@
-import { STAGING_AGENT, STAGING_STAGE } from "../domain.ts";
+import { isStagingRunners } from "../pipeline.ts";
 import { agentFor } from "./agent_for.ts";
 import type { Config } from "./config.ts";
 import { holdsPassword } from "./git_url.ts";
@@ -10,16 +10,16 @@ export const configWarnings = (config: Config): string[] => [
   ...unusedAgents(config),
   ...passwords(config),
   ...switchedOff(config),
+  ...withoutEffect(config),
 ];
 
 const withoutRepos = ({ repos, configPath }: Config): string[] =>
   Object.keys(repos).length === 0 ? [`no repository is configured: name one under repos in ${configPath}`] : [];
 
 /** No fault, since a start without a config file must succeed. */
-const withoutProgram = ({ agents, pipeline, stagingRunnerEnabled, configPath }: Config): string[] => {
-  const worked = pipeline.stages.filter(
-    ({ name, agent }) => !(stagingRunnerEnabled && name === STAGING_STAGE && agent === STAGING_AGENT),
-  );
+const withoutProgram = (config: Config): string[] => {
+  const { agents, pipeline, configPath } = config;
+  const worked = pipeline.stages.filter(({ name, agent }) => !isStagingRunners({ stage: name, agent }, config));
   const missing = [...new Set(worked.map(({ agent }) => agent))].filter((agent) => agentFor(agents, agent) === null);
   return missing.length === 0
     ? []
@@ -42,6 +42,17 @@ const switchedOff = ({ finalizerLivenessEnabled }: Config): string[] =>
   finalizerLivenessEnabled
     ? []
     : ["ORCH_FINALIZER_LIVENESS_ENABLED is false: the reaper may take a job from a finalizer that is at work"];
+
+/** What a failing infrastructure leaves without a verdict is put off and comes again, which is how the staging runner works. */
+const withoutEffect = (config: Config): string[] => {
+  const index = config.pipeline.stages.findIndex(({ name, agent }) => isStagingRunners({ stage: name, agent }, config));
+  return config.pipeline.stages[index]?.rerun === false
+    ? [
+        `pipeline.stages[${index}].rerun: false has no effect while the staging runner works the stage, whose runs without a ` +
+          "verdict come again: set ORCH_STAGING_RUNNER_ENABLED=false to have an agent work it, or take the key out",
+      ]
+    : [];
+};
 
 /** For either service: somebody left in the environment what is meant for tests. */
 export const faultPointWarning = ({ faultPoint }: Pick<Config, "faultPoint">): string[] =>

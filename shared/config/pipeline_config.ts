@@ -1,6 +1,6 @@
 import { COMMON_KEYS } from "../artifact.ts";
-import { DONE_STAGE, STAGING_AGENT, STAGING_STAGE } from "../domain.ts";
-import { DEFAULT_PIPELINE, findStage, type Pipeline } from "../pipeline.ts";
+import { DONE_STAGE, STAGING_STAGE } from "../domain.ts";
+import { DEFAULT_PIPELINE, findStage, isStagingRunners, type Pipeline } from "../pipeline.ts";
 import type { YamlPath } from "../read_yaml.ts";
 import type { PipelineSection, StageSection } from "./config_schema.ts";
 import { foundAccepted } from "./fault.ts";
@@ -12,17 +12,16 @@ type Report = (path: YamlPath, text: string) => void;
 
 /**
  * The pipeline of the config file, and what its stages have against one another.
- * @param stagingRunner whether the staging runner works the `deploy-staging` stage: it writes one artifact with one gate.
+ * @param stagingRunnerEnabled whether the staging runner works `deploy-staging`: it writes one artifact with one gate.
  */
-export const toPipeline = (section: PipelineSection, stagingRunner: boolean, fault: Report): Pipeline => {
+export const toPipeline = (section: PipelineSection, stagingRunnerEnabled: boolean, fault: Report): Pipeline => {
   section.stages.forEach((stage, index) => {
     const path = ["pipeline", "stages", index];
     const earlier = section.stages.slice(0, index);
     checkNames(stage, earlier, path, fault);
     checkGate(stage, earlier, path, fault);
-    if (stagingRunner && stage.name === STAGING_STAGE && stage.agent === STAGING_AGENT) {
-      checkStagingStage(stage, path, fault);
-    }
+    const job = { stage: stage.name, agent: stage.agent };
+    if (isStagingRunners(job, { stagingRunnerEnabled })) checkStagingStage(stage, path, fault);
   });
   return {
     maxReturns: section.max_returns,

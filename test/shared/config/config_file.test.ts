@@ -256,6 +256,24 @@ describe("warnings", () => {
     ]);
   });
 
+  test.each([
+    ["the staging runner", "deployer", "true", true],
+    ["the deployer, in its place", "deployer", "false", false],
+    ["another agent", "tester", "true", false],
+  ])("rerun: false on a staging stage that is worked by %s", (_, agent, enabled, isWarned) => {
+    const gate = "gate: { key: staging_status, pass: [SUCCESS], fail: [FAILED], on_fail: development }";
+    const yaml = `${repo}agents: { default: { command: [x] } }
+pipeline:
+  stages:
+    - { name: development, agent: developer, artifact: 11-development-log.md, rerun: false }
+    - { name: deploy-staging, agent: ${agent}, artifact: 15-staging-log.md, rerun: false, ${gate} }
+`;
+    const warned =
+      "pipeline.stages[1].rerun: false has no effect while the staging runner works the stage, whose runs without a " +
+      "verdict come again: set ORCH_STAGING_RUNNER_ENABLED=false to have an agent work it, or take the key out";
+    expect(warningsOf(load(yaml, { ORCH_STAGING_RUNNER_ENABLED: enabled }))).toEqual(isWarned ? [warned] : []);
+  });
+
   test.each(["https://me:hunter2@example.com/r", "https://hunter2@example.com/r", "ssh://git:hunter2@example.com/r"])(
     "a password in a url: %s",
     (url) => {
