@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { access, chmod, link, mkdir, open, rm } from "node:fs/promises";
+import { chmod, link, mkdir, open, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { tokenFile } from "./config/token_files.ts";
 import type { Environment } from "./config/variables.ts";
+import { isThere } from "./is_there.ts";
 import { unusableFolder } from "./usable_folder.ts";
 
 /**
@@ -16,8 +17,9 @@ export const makeTokens = async (env: Environment, cwd: string): Promise<string[
   const made: string[] = [];
   for (const name of ["ORCH_API_TOKEN", "ORCH_STAGER_TOKEN"] as const) {
     const path = tokenFile(name, env, cwd);
-    if (path === null || (await isThere(path))) continue;
+    if (path === null) continue;
     try {
+      if (await isThere(path)) continue;
       if (await writeNew(path, `${randomBytes(32).toString("base64url")}\n`)) made.push(path);
     } catch (error) {
       throw await unusableFolder("ORCH_DATA_DIR", dirname(path), error);
@@ -46,10 +48,3 @@ const writeNew = async (path: string, content: string): Promise<boolean> => {
     await rm(draft, { force: true });
   }
 };
-
-const isThere = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    // What is there and cannot be reached is for whoever reads it to report.
-    (error: NodeJS.ErrnoException) => error.code !== "ENOENT" && error.code !== "ENOTDIR",
-  );

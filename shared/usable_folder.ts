@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { lstat, mkdir, open, rm, stat } from "node:fs/promises";
+import { mkdir, open, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { isThere } from "./is_there.ts";
 import { UnusableError } from "./unusable.ts";
 
 /**
@@ -90,13 +91,6 @@ export const nearestFolder = async (folder: string): Promise<string> => {
     }
   }
 };
-
-/** A link that leads nowhere is there all the same. */
-const isThere = (path: string): Promise<boolean> =>
-  lstat(path).then(
-    () => true,
-    () => false,
-  );
 
 /** The folder itself, or the nearest path above it that exists, where that is no directory; null where it is one. */
 const findObstacle = async (folder: string): Promise<string | null> => {

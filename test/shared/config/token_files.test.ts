@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
@@ -99,5 +99,11 @@ describe("tokens that are made", () => {
   test("that cannot be written say which folder it is", async () => {
     await writeFile(join(folder, "data"), "");
     await expect(make()).rejects.toThrow(`ORCH_DATA_DIR: ${join(folder, "data")} is not a directory`);
+  });
+
+  test("are not taken for made where that cannot be found out", async () => {
+    await mkdir(join(folder, "data"));
+    await symlink("secrets", secret("."));
+    await expect(make()).rejects.toThrow(`ORCH_DATA_DIR: ${join(folder, "data/secrets")} cannot be used (ELOOP: `);
   });
 });
