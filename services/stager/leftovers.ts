@@ -3,8 +3,9 @@ import { join } from "node:path";
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import type { KernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
-import { lockLeftFolder, removeFolder, runFoldersIn, STAGER_FOLDER } from "./scratch.ts";
+import { lockLeftFolder, runFoldersIn, STAGER_FOLDER } from "./scratch.ts";
 
 /**
  * Ends what killed stagers left in a scratch directory: the processes of their runs that can be seen from here, and their
@@ -25,7 +26,7 @@ export const clearLeftovers = async (options: {
       lock = await lockLeftFolder(folder);
       if (lock === null) continue;
       cleared.processes += await endRuns(folder, clock, log);
-      await removeFolder(folder);
+      await removeTree(folder);
       cleared.folders += 1;
       log.info({ folder }, "removed what a killed stager had left");
     } catch (error) {

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chmod, lstat, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import { type KernelLock, takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 
@@ -52,7 +53,7 @@ export class Scratch {
   /** Makes the folder of a run, empty, and notes whose it is. */
   async makeRunFolder(identity: RunIdentity): Promise<string> {
     const folder = join(this.folder, RUNS_FOLDER, String(identity.runId));
-    await removeFolder(folder);
+    await removeTree(folder);
     await mkdir(folder);
     await writeFile(join(folder, RUN_FILE), JSON.stringify(identity));
     return folder;
@@ -73,7 +74,7 @@ export class Scratch {
 
   /** Gives the folder up; nothing may run in it any more. */
   async close(): Promise<void> {
-    await removeFolder(this.folder);
+    await removeTree(this.folder);
     this.#lock.release();
   }
 }
@@ -130,22 +131,3 @@ const exists = async (path: string): Promise<boolean> =>
       throw error;
     },
   );
-
-/** Removes a folder with all that is in it, also where a step has left directories that nobody may write to. */
-export const removeFolder = async (folder: string): Promise<void> => {
-  try {
-    await rm(folder, { recursive: true, force: true });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== "EACCES" && code !== "EPERM" && code !== "ENOTEMPTY") throw error;
-    await makeWritable(folder);
-    await rm(folder, { recursive: true, force: true });
-  }
-};
-
-const makeWritable = async (folder: string): Promise<void> => {
-  await chmod(folder, 0o700);
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    if (entry.isDirectory()) await makeWritable(join(folder, entry.name));
-  }
-};

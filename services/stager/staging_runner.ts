@@ -8,6 +8,7 @@ import type { Log } from "@orchestrator/shared/log.ts";
 import { artifactPath, findStage } from "@orchestrator/shared/pipeline.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import { childEnvironment } from "@orchestrator/shared/process/child_environment.ts";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import type { StagingEvent, StagingResult, StagingRunRequest } from "@orchestrator/shared/schemas/staging_run.ts";
 import type { StagingJob } from "@orchestrator/shared/storage/read_staging_job.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
@@ -15,7 +16,7 @@ import { checkOut, type Mirror, requireCommit } from "./checkout.ts";
 import type { RunCounters } from "./counters.ts";
 import { type LoadedPlan, loadPlan } from "./load_plan.ts";
 import { PLAN_PATH, type Plan } from "./plan.ts";
-import { removeFolder, type Scratch } from "./scratch.ts";
+import type { Scratch } from "./scratch.ts";
 import { type StepReport, writeStagingLog } from "./staging_log.ts";
 import { StepRunner } from "./steps.ts";
 import { chooseAction } from "./verdict.ts";
@@ -160,7 +161,7 @@ const inScratch = async (deps: StagingRunnerDeps, call: StagingRunCall): Promise
     });
     return await workPlan(deps, call, commit, { ...loaded, plan }, runner);
   } finally {
-    await removeFolder(folder).catch((error: unknown) => {
+    await removeTree(folder).catch((error: unknown) => {
       // Files of another user (written in a container, say). The next start of a stager tries again; the verdict stands.
       log.warn({ err: error, folder, ...request }, "the run's folder could not be removed");
     });

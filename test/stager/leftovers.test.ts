@@ -1,7 +1,8 @@
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, execFile } from "node:child_process";
 import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { promisify } from "node:util";
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { findMarked } from "@orchestrator/shared/process/end_processes.ts";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -79,6 +80,17 @@ describe("clearLeftovers", () => {
     const root = await tempFolder();
     await mkdir(join(root, "stager-0123456789abcdef", "runs", "7"), { recursive: true });
     await writeFile(join(root, "stager-0123456789abcdef", "runs", "7", "run.json"), '{"inst');
+    expect(await clear(root)).toEqual({ processes: 0, folders: 1 });
+    expect(await readdir(root)).toEqual([]);
+  });
+
+  test("removes folders that a step has nested deeper than a path can name", async () => {
+    const root = await tempFolder();
+    const work = join(root, "stager-0123456789abcdef", "runs", "7", "work");
+    await mkdir(work, { recursive: true });
+    const nest =
+      "n=0; while [ $n -lt 300 ]; do mkdir ddddddddddddddd; cd -P ddddddddddddddd; n=$((n + 1)); done; echo x >f";
+    await promisify(execFile)("sh", ["-ec", nest], { cwd: work });
     expect(await clear(root)).toEqual({ processes: 0, folders: 1 });
     expect(await readdir(root)).toEqual([]);
   });

@@ -1,8 +1,9 @@
-import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
-import { chmod, lstat, open, opendir, readdir, rename, rm } from "node:fs/promises";
+import { lstat, open } from "node:fs/promises";
 import { join } from "node:path";
 import { fileSystemError } from "./file_system_error.ts";
+
+export { removeTree } from "@orchestrator/shared/remove_tree.ts";
 
 /** Looking at and removing files that an agent may have arranged: no link is ever followed. */
 
@@ -52,51 +53,6 @@ export const readSmallFile = async (path: string, maxBytes: number): Promise<Sma
     return { kind: "read", bytes: await file.readFile() };
   } finally {
     await file.close();
-  }
-};
-
-/**
- * Removes whatever stands at `path`, also directories whose owner has taken the write permission away, and such as lie deeper
- * than a path can name.
- */
-export const removeTree = async (path: string): Promise<void> => {
-  try {
-    await rm(path, { recursive: true, force: true });
-  } catch (error) {
-    if (errorCode(error) === "ENAMETOOLONG") await bringUp(path);
-    else if (errorCode(error) === "EACCES" || errorCode(error) === "EPERM") await makeRemovable(path);
-    else throw error;
-    await rm(path, { recursive: true, force: true });
-  }
-};
-
-/** Far below what the kernel takes (PATH_MAX is 4096 bytes), so that what lies in such a folder can still be named. */
-const LONG_PATH_BYTES = 2048;
-
-/** Moves what lies too deep to be named to the top of the tree that is to be removed, until nothing does. */
-const bringUp = async (root: string): Promise<void> => {
-  const folders = [root];
-  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-    await chmod(folder, 0o700);
-    for (const entry of await readdir(folder, { withFileTypes: true })) {
-      if (!entry.isDirectory()) continue;
-      const path = join(folder, entry.name);
-      if (Buffer.byteLength(path) <= LONG_PATH_BYTES) {
-        folders.push(path);
-        continue;
-      }
-      const above = join(root, randomUUID());
-      await rename(path, above);
-      folders.push(above);
-    }
-  }
-};
-
-const makeRemovable = async (path: string): Promise<void> => {
-  if ((await kindOf(path)) !== "directory") return;
-  await chmod(path, 0o700);
-  for await (const entry of await opendir(path)) {
-    if (entry.isDirectory()) await makeRemovable(join(path, entry.name));
   }
 };
 
