@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 
 /** One process as `/proc/PID/stat` shows it. */
 export interface ProcessEntry {
@@ -98,11 +98,43 @@ export const readEnviron = (pid: number): Record<string, string> | null => {
   return environ;
 };
 
-/** The working directory; ends in ` (deleted)` if it has been removed; null if gone or not ours to read. */
-export const readCwd = (pid: number): string | null => unlessGone(() => readlinkSync(`/proc/${pid}/cwd`), true);
+/**
+ * The working directory, or where its path is too long to be told the nearest ancestor whose path is not; ends in ` (deleted)`
+ * if it has been removed. Null if gone or not ours to read.
+ */
+export const readCwd = (pid: number): string | null => {
+  const link = `/proc/${pid}/cwd`;
+  return unlessGone(() => unlessTooLong(() => readlinkSync(link)) ?? nearestAncestor(link), true);
+};
 
-/** The program that a process runs; null if gone or not ours to read. */
-export const readExe = (pid: number): string | null => unlessGone(() => readlinkSync(`/proc/${pid}/exe`), true);
+/** The program that a process runs; null if gone, not ours to read, or with a path too long to be told. */
+export const readExe = (pid: number): string | null =>
+  unlessGone(() => unlessTooLong(() => readlinkSync(`/proc/${pid}/exe`)), true);
+
+/** The longest path that the kernel takes or tells, in bytes. A directory may lie deeper: `cd` goes there step by step. */
+const LONGEST_PATH = 4095;
+
+const unlessTooLong = <T>(read: () => T): T | null => {
+  try {
+    return read();
+  } catch (error) {
+    if (errorCode(error) === "ENAMETOOLONG") return null;
+    throw error;
+  }
+};
+
+const nearestAncestor = (link: string): string | null => {
+  for (let above = `${link}/..`; above.length <= LONGEST_PATH; above += "/..") {
+    const fd = openSync(above, "r");
+    try {
+      const path = unlessTooLong(() => readlinkSync(`/proc/self/fd/${fd}`));
+      if (path !== null) return path;
+    } finally {
+      closeSync(fd);
+    }
+  }
+  return null;
+};
 
 /** The words of the command that a process was started with; null if gone or not ours to read. */
 export const readCommandLine = (pid: number): string[] | null => {

@@ -1,5 +1,8 @@
+import { execFileSync } from "node:child_process";
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
+import { systemClock } from "@orchestrator/shared/clock.ts";
+import { endProcesses, findMarked } from "@orchestrator/shared/process/end_processes.ts";
 import {
   isAlive,
   isRunning,
@@ -80,6 +83,27 @@ test("environment and working directory are those that the process has", async (
   const { pid } = await startScript("echo ready; sleep 60", { env, cwd: folder });
   expect(readEnviron(pid)).toMatchObject(env);
   expect(readCwd(pid)).toBe(folder);
+});
+
+/** Goes to a folder whose path is longer than the kernel tells, and says so. */
+const GO_DEEP = `name=$(printf '%0200d' 0)
+for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do mkdir "$name" && cd -P "$name" || exit; done
+echo ready; exec sleep 60`;
+
+test("a process that works deeper than a path can be told is known by where it is below", async () => {
+  const folder = tempFolder();
+  try {
+    const { pid, started } = await startScript(GO_DEEP, { cwd: folder });
+    expect(readCwd(pid)).toMatch(new RegExp(`^${folder}/0{200}/`));
+    // Whoever looks for another folder's processes is not kept from it by this one; whoever looks for its own finds it.
+    const clock = systemClock;
+    expect(findMarked({ folder: join(folder, "other") })).toEqual([]);
+    expect(await endProcesses({ marks: { folder }, graceMs: 5000, clock })).toEqual({ ended: 1, survivors: [] });
+    expect(isAlive(pid, started)).toBe(false);
+  } finally {
+    // The runtime cannot remove so deep a tree.
+    execFileSync("rm", ["-rf", folder]);
+  }
 });
 
 test("what another user's process hides reads as null", async () => {
