@@ -118,8 +118,19 @@ const spawnAgent = async (
     output.abandon();
     throw error;
   }
-  // Nothing is awaited between the start and this: an agent may be gone a moment later.
-  return new RunningAgent(child, child.pid, output.streams(child), options);
+  const { pid } = child;
+  let streams: Readable[] = [];
+  try {
+    // Nothing is awaited between the start and this: an agent may be gone a moment later.
+    streams = output.streams(child);
+    return new RunningAgent(child, pid, streams, options);
+  } catch (error) {
+    // With no descriptor left, say. Whoever is told that nothing was started must find nothing running.
+    process.kill(-pid, "SIGKILL");
+    await new Promise((resolve) => child.once("exit", resolve));
+    for (const stream of streams) stream.destroy();
+    throw error;
+  }
 };
 
 const checkFolder = async (cwd: string): Promise<void> => {

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { systemClock } from "@orchestrator/shared/clock.ts";
 import { findMarked } from "@orchestrator/shared/process/find_processes.ts";
 import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
 import { describe, expect, test } from "vitest";
@@ -106,6 +107,22 @@ describe("start", () => {
     for (let n = 0; n < 20; n += 1) await expect(bench.start(argv)).rejects.toThrow();
     // The runtime opens and closes some of its own.
     expect(readdirSync("/proc/self/fd").length - before).toBeLessThan(10);
+  });
+
+  test("a start that fails once the agent runs leaves no agent", async () => {
+    // What is looked at right after the start cannot be, for want of a descriptor, say.
+    const clock = {
+      ...systemClock,
+      monotonicMs: (): number => {
+        expect(findMarked(bench.marks)).not.toEqual([]);
+        throw Object.assign(new Error("too many open files"), { code: "EMFILE" });
+      },
+    };
+    const before = readdirSync("/proc/self/fd").length;
+    const started = bench.start(["sh", "-c", "trap '' TERM; sleep 60 & wait; sleep 60"], { clock });
+    await expect(started).rejects.toThrow("too many open files");
+    expect(findMarked(bench.marks)).toEqual([]);
+    await expect.poll(() => readdirSync("/proc/self/fd").length - before).toBeLessThan(4);
   });
 
   test("an error of the environment does not tell its values", async () => {
