@@ -1,6 +1,7 @@
 import type { Clock } from "@orchestrator/shared/clock.ts";
 import type { RunPhase } from "@orchestrator/shared/schemas/queue.ts";
 import type { Claim } from "@orchestrator/shared/storage/claim_job.ts";
+import { Survivors } from "./survivors.ts";
 
 /** Why somebody ended a run that was under way; it decides the outcome. The first reason stands. */
 export interface EndReason {
@@ -115,6 +116,8 @@ export class ActiveRun {
 
 /** The runs that this process works on, by job. A job has at most one. */
 export class ActiveRuns {
+  /** What runs that are over have left running. */
+  readonly survivors = new Survivors();
   readonly #runs = new Map<number, ActiveRun>();
   #idle: (() => void)[] = [];
 

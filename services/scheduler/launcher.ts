@@ -134,12 +134,15 @@ const programFor = ({ config }: RunContext, agent: string): AgentConfig => {
 };
 
 const prepare = async (
-  { config, git, log, points }: RunContext,
+  context: RunContext,
   run: ActiveRun,
   place: RunPlace,
   refs: readonly string[],
 ): Promise<string> => {
+  const { config, git, log, points } = context;
   const { task } = run.claim;
+  // What stands in the workspace is thrown away: it must not be another scheduler's agent's.
+  await fenceOf(context)();
   const { path, notes } = await prepareWorkspace({
     git,
     mirror: place.mirror,

@@ -61,12 +61,14 @@ export const writingIn = <T>(
   mirror: Mirror,
   work: (fence: Fence) => Promise<T>,
   waiting: { signal: AbortSignal; onWait: (waiting: boolean) => void },
-): Promise<T> =>
-  mirror.exclusive(async () => {
-    const fence = fenceOf(context);
+): Promise<T> => {
+  const fence = fenceOf(context);
+  const fenced = async (): Promise<T> => {
     await fence();
     return work(fence);
-  }, waiting);
+  };
+  return mirror.exclusive(fenced, { ...waiting, fence });
+};
 
 /** The three ids by which the tables hold a run to its job and task. */
 export const holdOf = (run: ActiveRun): JobHold => ({

@@ -11,7 +11,7 @@ import { keepWork } from "./git/keep_work.ts";
 import { runRef, wipRef } from "./git/refs.ts";
 import { workspacePath } from "./git/workspace.ts";
 import { isHalfMade } from "./git/workspace_files.ts";
-import { type RunContext, writingIn } from "./run_context.ts";
+import { fenceOf, type RunContext, writingIn } from "./run_context.ts";
 import type { RunPlace } from "./run_place.ts";
 
 /** The run whose work stands in the workspace: the one at hand, or an earlier one that was cut short. */
@@ -110,11 +110,12 @@ export type Salvaged =
  */
 export const salvage = async (context: RunContext, run: ActiveRun, place: RunPlace): Promise<Salvaged> => {
   const { claim, signal } = run;
-  const earlier = await findEarlierRun(context.storage, claim.task.id, claim.run.id);
-  if (earlier === null) return { kind: "kept", refs: [], outcome: null };
   const { mirror } = place;
   const workspace = workspacePath(context.config.workspacesDir, claim.task.workItemId);
+  // Before it is asked who was here last: something may be at work although its start could not be recorded.
   await endLeftIn(context, workspace);
+  const earlier = await findEarlierRun(context.storage, claim.task.id, claim.run.id);
+  if (earlier === null) return { kind: "kept", refs: [], outcome: null };
   const launching: Finalizing = { signal, onWait: (waiting) => run.waits(waiting) };
   // Where the earlier run began: the branch may have been found further on since, by another run's push.
   const began = { ...place, start: claim.task.head ?? place.start };
@@ -164,15 +165,16 @@ const refsLeft = async ({ mirror, start }: RunPlace, earlier: EarlierRun, signal
 /**
  * Ends what still works in a workspace, which is used again, or removed, only when all of that is seen gone.
  * @throws {ToolError} `workspace_busy`
+ * @throws {FencedOffError} what works there may be another scheduler's agent by now.
  */
-export const endLeftIn = async (
-  { config, clock }: Pick<RunContext, "config" | "clock">,
-  workspace: string,
-): Promise<void> => {
+export const endLeftIn = async (context: RunContext, workspace: string): Promise<void> => {
+  const { config, clock, activeRuns } = context;
+  await fenceOf(context)();
   const { survivors } = await endProcesses({ marks: { folder: workspace }, graceMs: config.killGraceMs, clock });
-  if (survivors.length === 0) return;
+  const left = new Set([...survivors, ...activeRuns.survivors.in(workspace)]);
+  if (left.size === 0) return;
   throw new ToolError(
     "workspace_busy",
-    `processes ${survivors.join(", ")} work in ${workspace} and cannot be ended: end them, or give them another directory`,
+    `processes ${[...left].join(", ")} work in ${workspace} and cannot be ended: end them, or give them another directory`,
   );
 };

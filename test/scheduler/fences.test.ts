@@ -1,8 +1,9 @@
-import { writeFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { noPoints } from "@orchestrator/shared/points.ts";
 import { Connection } from "@orchestrator/shared/storage/connection.ts";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { commitFile } from "../../services/scheduler/git/commit_file.ts";
 import { mergeIntoBase } from "../../services/scheduler/git/merge_into_base.ts";
 import type { Scheduler } from "../../services/scheduler/scheduler.ts";
@@ -49,6 +50,43 @@ test("a launch whose scheduler has been superseded fetches nothing any more", as
   await scheduler.context.activeRuns.whenIdle();
   expect(await git(mirror, "rev-parse", "refs/remotes/origin/main")).toBe(before);
 });
+
+test.each(["fetch.after", "launch.salvaged"])(
+  "a launch whose scheduler has been superseded at %s touches the workspace no more: it may be the new one's agent's",
+  async (point) => {
+    const site = await makeSite();
+    const points = new HeldPoints();
+    const lost: Error[] = [];
+    await site.hook("any", "exit 1\n");
+    const stages = site.config.pipeline.stages.map((stage) => ({ ...stage, maxAttempts: 1 }));
+    const scheduler = await startTestScheduler(site, {
+      points,
+      config: { pipeline: { ...site.config.pipeline, stages } },
+      onFencedOff: (error) => void lost.push(error),
+    });
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    await taskWhen(scheduler, "ORCH-1", isOver);
+    const workspace = join(site.config.workspacesDir, "ORCH-1");
+
+    const held = points.hold(point);
+    await scheduler.api.retryTask({ workItemId: "ORCH-1" }, {});
+    await held.arrived;
+    await scheduler.stopClaiming();
+    await takeOver(scheduler);
+    // As the new scheduler's agent would.
+    await writeFile(join(workspace, "unsaved.txt"), "work");
+    await git(workspace, "commit", "-q", "--allow-empty", "-m", "unsaved");
+    const commit = await git(workspace, "rev-parse", "HEAD");
+    const worker = spawn("sleep", ["60"], { cwd: workspace });
+    onTestFinished(() => void worker.kill("SIGKILL"));
+    held.release();
+    await expect.poll(() => lost.length, { timeout: 20_000 }).toBeGreaterThan(0);
+    await scheduler.context.activeRuns.whenIdle();
+    expect(await git(workspace, "rev-parse", "HEAD")).toBe(commit);
+    expect(await readFile(join(workspace, "unsaved.txt"), "utf8")).toBe("work");
+    expect([worker.exitCode, worker.signalCode]).toEqual([null, null]);
+  },
+);
 
 describe("a scheduler that is superseded while it works on a repository moves no ref", () => {
   let f: Fixture;

@@ -19,8 +19,10 @@ export interface Mirror extends CommitReader {
   /**
    * Runs `work` alone; others wait in the order of asking. In-process, since the scheduler is the only writer: a dead one
    * keeps nothing. Whoever waits can give up by `signal`. Not reentrant.
+   * @param options `fence` throws where this scheduler has been superseded; asked before anything that an earlier failure left
+   * is removed, since it may be what another scheduler is at work on.
    */
-  exclusive<T>(work: () => Promise<T>, options?: WaitOptions): Promise<T>;
+  exclusive<T>(work: () => Promise<T>, options?: WaitOptions & { fence?: () => Promise<void> }): Promise<T>;
   /** Removes the lock files and half-written objects that a killed git left; answers with their names. */
   clearStaleLocks(): Promise<string[]>;
   /**
@@ -91,7 +93,10 @@ const createMirror = (git: Git, name: string, repo: RepoConfig, gitDir: string):
 
     exclusive: (work, waiting) =>
       lock.run(async () => {
-        if (suspect) await mirror.clearStaleLocks();
+        if (suspect) {
+          await waiting?.fence?.();
+          await mirror.clearStaleLocks();
+        }
         suspect = true;
         const result = await work();
         suspect = false;

@@ -76,6 +76,23 @@ describe("fetch", () => {
   });
 });
 
+test("what an earlier failure left is not removed by a scheduler that has been superseded meanwhile", async () => {
+  const lock = join(f.mirror.gitDir, "refs/remotes/origin/main.lock");
+  const failing = f.mirror.exclusive(async () => {
+    await writeFile(lock, "");
+    throw new Error("cut short");
+  });
+  await expect(failing).rejects.toThrow("cut short");
+  const fence = async (): Promise<void> => {
+    throw new Error("another scheduler has taken over");
+  };
+  await expect(f.mirror.exclusive(async () => "work", { fence })).rejects.toThrow("taken over");
+  // It may be the lock of the new one's git.
+  expect(await exists(lock)).toBe(true);
+  await f.mirror.exclusive(async () => "work", { fence: async () => {} });
+  expect(await exists(lock)).toBe(false);
+});
+
 describe("refs and commits", () => {
   test("a ref is moved only from what it is expected to be", async () => {
     const next = await f.commitAtRemote("main", { "x.txt": "x" });
