@@ -1,4 +1,7 @@
-/** The closed lists of the contract. The schemas, the database's CHECK constraints and the API documents are made from these. */
+/**
+ * The closed lists of the contract. The schemas and the API documents are made from these. The database's CHECK constraints
+ * and partial indexes have them written out, so a value that is added here needs a migration that lets it in.
+ */
 
 export const JOB_STATUSES = ["queued", "running", "done", "failed", "cancelled"] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
