@@ -1,7 +1,7 @@
-import { stat, statfs } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import { type DiskSpace, diskSpace, MIN_FREE_BYTES } from "@orchestrator/shared/disk_space.ts";
 import { nearestFolder } from "@orchestrator/shared/usable_folder.ts";
-import { MIN_FREE_BYTES } from "../scheduler/disk_space.ts";
 import { foldersToCheck } from "./check_folders.ts";
 import type { Check } from "./checks.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
@@ -14,13 +14,9 @@ const LITTLE_INODES = 10_000;
 /** For what agents need for a moment: a temporary directory on a disk of its own, as in a container, need not be large. */
 const LITTLE_TEMPORARY_BYTES = 64 * 1024 ** 2;
 
-export interface DiskView {
+export interface DiskView extends DiskSpace {
   /** The directories that are on it. */
   folders: readonly string[];
-  freeBytes: number;
-  totalBytes: number;
-  /** How many files it still takes; null where it does not count them. */
-  freeInodes: number | null;
   /** Nothing but the temporary directory is on it. */
   onlyTemporary?: boolean;
 }
@@ -38,9 +34,7 @@ export const checkDisk: Check = async ({ config }) => {
       disks.set(dev, { ...known, folders: [...new Set([...known.folders, folder])] });
       continue;
     }
-    const { bavail, blocks, bsize, ffree, files } = await statfs(nearest);
-    const inodes = files > 0 ? ffree : null;
-    disks.set(dev, { folders: [folder], freeBytes: bavail * bsize, totalBytes: blocks * bsize, freeInodes: inodes });
+    disks.set(dev, { folders: [folder], ...(await diskSpace(nearest)) });
   }
   return [...disks.values()].map((disk) =>
     judgeDisk({ ...disk, onlyTemporary: disk.folders.every((folder) => folder === tmpdir()) }),

@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import type { Clock } from "@orchestrator/shared/clock.ts";
+import { freeBytes, MIN_FREE_BYTES } from "@orchestrator/shared/disk_space.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
-import { freeBytes, MIN_FREE_BYTES } from "./disk_space.ts";
 
 /** How often it is said that a disk is still full, in ms. */
 const SAY_AGAIN_MS = 60 * 60_000;

@@ -1,9 +1,9 @@
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freeBytes } from "@orchestrator/shared/disk_space.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { probeWrite } from "@orchestrator/shared/storage/probe_write.ts";
-import { freeBytes } from "./disk_space.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { RunContext } from "./run_context.ts";
 

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { MIN_FREE_BYTES } from "@orchestrator/shared/disk_space.ts";
 import { DEFAULT_PIPELINE } from "@orchestrator/shared/pipeline.ts";
 import type { Job } from "@orchestrator/shared/schemas/rows.ts";
 import { finishRun } from "@orchestrator/shared/storage/finish_run.ts";
@@ -9,7 +10,6 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type ActiveRun, ActiveRuns } from "../../services/scheduler/active_runs.ts";
 import { cancelTask } from "../../services/scheduler/cancel_task.ts";
 import { createReaperCounters, createStagingCounters } from "../../services/scheduler/counters.ts";
-import { MIN_FREE_BYTES } from "../../services/scheduler/disk_space.ts";
 import { Dispatcher } from "../../services/scheduler/dispatcher.ts";
 import { FinalizerLiveness } from "../../services/scheduler/finalizer_liveness.ts";
 import { monitorRun, type Work } from "../../services/scheduler/monitor.ts";

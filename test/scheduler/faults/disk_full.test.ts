@@ -1,8 +1,8 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { MIN_FREE_BYTES } from "@orchestrator/shared/disk_space.ts";
 import { findTask } from "@orchestrator/shared/storage/read_tasks.ts";
 import { describe, expect, test } from "vitest";
-import { MIN_FREE_BYTES } from "../../../services/scheduler/disk_space.ts";
 import { git } from "../../helpers/git.ts";
 import { HeldPoints } from "../../helpers/held_points.ts";
 import { makeDue, onlyStages } from "../../helpers/on_the_way.ts";

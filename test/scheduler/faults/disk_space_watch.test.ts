@@ -1,6 +1,6 @@
 import { join } from "node:path";
+import { MIN_FREE_BYTES } from "@orchestrator/shared/disk_space.ts";
 import { expect, test } from "vitest";
-import { MIN_FREE_BYTES } from "../../../services/scheduler/disk_space.ts";
 import { DiskSpaceWatch } from "../../../services/scheduler/disk_space_watch.ts";
 import { FakeClock } from "../../helpers/fake_clock.ts";
 import { tempFolder } from "../../helpers/temp_folder.ts";
