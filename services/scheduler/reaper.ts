@@ -1,6 +1,6 @@
 import { isoTime } from "@orchestrator/shared/clock.ts";
 import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
-import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
+import { isStagingRunners } from "@orchestrator/shared/pipeline.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import { isAlive } from "@orchestrator/shared/process/proc_table.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
@@ -122,8 +122,9 @@ export class Reaper {
   #see(job: RunningJob, active: ActiveRun | undefined): JobView {
     const { liveness, config } = this.#context;
     const mark = liveness.see(job.jobId);
-    const agent = agentFor(config.agents, job.agent);
     const executing = active?.phase === "executing" ? active : undefined;
+    // A stream is no agent's work, whichever agent its job names: only the environment's limits bound it.
+    const agent = executing?.worker?.kind === "stream" ? null : agentFor(config.agents, job.agent);
     const view: Omit<JobView, "unownedMs"> = {
       mark: mark === null ? null : { ageMs: mark.ageMs, ownerLive: this.#isLive(job.jobId, mark.runId) },
       launcher: active?.phase === "launching" ? { ageMs: active.phaseAgeMs() } : null,
@@ -184,8 +185,8 @@ export class Reaper {
       case "reap": {
         const reason = `nobody was at work on it for ${config.reaperGraceMs} ms: no process, no monitor, no finalizer`;
         // An agent that was never started has failed at nothing: the answer to its claim was lost, or its monitor broke off
-        // before. A staging run has no process by which that could be told.
-        const outcome = job.pidStarted === null && job.stage !== STAGING_STAGE ? "interrupted" : "failed";
+        // before. A run of the staging runner's has no process by which that could be told.
+        const outcome = job.pidStarted === null && !isStagingRunners(job, config) ? "interrupted" : "failed";
         const settlement = await this.#takeBack(job, outcome, "lost", reason);
         if (settlement.kind !== "settled") return;
         log.warn({ jobId: job.jobId, runId: job.runId, next: settlement.next }, "reaped a job that nobody worked on");

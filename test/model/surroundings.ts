@@ -52,6 +52,7 @@ export const CONFIG = {
   logMaxBytes: 0,
   logKeepBytes: 0,
   finalizerLivenessEnabled: true,
+  stagingRunnerEnabled: true,
   stagingDeferDelayMs: 30_000,
   stagingMaxDefers: 3,
   stagingDeferMaxMs: 3_600_000,

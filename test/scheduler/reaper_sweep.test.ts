@@ -1,7 +1,11 @@
 import { spawn } from "node:child_process";
 import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { deferred } from "../helpers/deferred.ts";
+import { FakeClock } from "../helpers/fake_clock.ts";
+import { startFakeStager } from "../helpers/fake_stager.ts";
 import { insertLostJob } from "../helpers/insert.ts";
+import { onlyStages } from "../helpers/on_the_way.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
 import { keepLog } from "./faults/kept_log.ts";
 
@@ -106,4 +110,51 @@ test("one that has been fenced off ends its sweep there: what else it saw is ano
   expect(another.isAlive()).toBe(true);
   expect(await statusOf()).toEqual(["running", "running"]);
   expect(reaperCounters).toMatchObject({ sweeps: 2, errors: 1, orphansKilled: 0 });
+});
+
+describe("what an agent is given bounds no run of the staging runner's, whose stream", () => {
+  test.each([
+    ["stalls after ORCH_STALL_TIMEOUT_MS", "default", { stallTimeoutMs: 30_000 }, "stalled"],
+    ["times out after ORCH_JOB_TIMEOUT_MS", "default", { jobTimeoutMs: 30_000 }, "timed_out"],
+    ["times out after ORCH_JOB_TIMEOUT_MS", "deployer", { jobTimeoutMs: 30_000 }, "timed_out"],
+  ])("%s, not after what agents.%s says", async (_, name, limits, outcome) => {
+    const site = await makeSite({ stagingRunnerEnabled: true, ...limits });
+    const asked = deferred();
+    const stager = await startFakeStager(() => asked.resolve());
+    const agents = { [name]: { ...site.config.agents.default!, timeoutMs: 1_000, stallTimeoutMs: 1_000 } };
+    const clock = new FakeClock();
+    const config = { stagerUrl: stager.url, agents, ...onlyStages(site, "deploy-staging") };
+    const scheduler = await startTestScheduler(site, { clock, config });
+    await postTask(scheduler, { workItemId: "ORCH-1", stage: "deploy-staging" });
+    await asked.promise;
+    clock.advance(30_000);
+    await scheduler.reaper.sweep();
+    expect(scheduler.context.activeRuns.all().map(({ endReason }) => endReason)).toEqual([null]);
+    clock.advance(1);
+    await scheduler.reaper.sweep();
+    const { runs } = await taskWhen(scheduler, "ORCH-1", ({ runs }) => runs[0]!.outcome !== null);
+    expect(runs[0]).toMatchObject({ outcome });
+  });
+});
+
+test.each([
+  ["of the staging runner's has failed: nobody can tell how far it came", "deployer", true, "failed", 2],
+  ["of an agent in its place has failed at nothing", "deployer", false, "interrupted", 1],
+  ["of another agent has failed at nothing", "tester", true, "interrupted", 1],
+])("lost without a process, a deploy-staging run %s", async (_, agent, stagingRunnerEnabled, outcome, attempt) => {
+  const site = await makeSite({ reaperGraceMs: 0, stagingRunnerEnabled });
+  const scheduler = await startTestScheduler(site);
+  const { storage } = scheduler.context;
+  await scheduler.stopClaiming();
+  await insertLostJob(storage, { workItemId: "ORCH-7", stage: "deploy-staging" }, { runId: 77 });
+  await storage.write(async (tx) => {
+    await tx.run("UPDATE jobs SET agent = ?", [agent]);
+    await tx.run("UPDATE agent_runs SET agent = ?, pid = NULL, pid_started = NULL", [agent]);
+  });
+  await scheduler.reaper.sweep();
+  await scheduler.reaper.sweep();
+  expect(await storage.query("SELECT outcome, outcome_class FROM agent_runs")).toEqual([
+    { outcome, outcomeClass: "lost" },
+  ]);
+  expect(await storage.query("SELECT status, attempt FROM jobs")).toEqual([{ status: "queued", attempt }]);
 });
