@@ -1,4 +1,5 @@
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
+import type { RunFinding } from "./run_finding.ts";
 
 /** So many different tasks in a row with the same class of tool error are no accident. */
 export const TASKS_IN_A_ROW = 3;
@@ -10,10 +11,10 @@ export interface Place {
   stage: string;
 }
 
-/** How a run ended: with the class of a tool error that may be systemic, or (`fault` null) otherwise. */
+/** How a run ended, and of which task it was. */
 export interface End extends Place {
   taskId: number;
-  fault: string | null;
+  finding: RunFinding;
 }
 
 /** What the latest runs within a scope have met in a row, and by task all the scopes of the run that met it last. */
@@ -45,16 +46,23 @@ export const scopeOfFault = (fault: string, { agent, repo, stage }: Place): stri
  *
  * A pause explains every tool error within it, of the tasks that led to it, of what still runs and of its probes: they count
  * against nothing else.
+ *
+ * An end that found nothing out neither counts nor breaks a row: a stager that crashes at each run cannot be reached between
+ * two of them, and would never be met three times in a row.
  * @param paused what is paused for such a fault now.
  */
 export const afterEnd = (
   streaks: Streaks,
-  { fault, taskId, ...place }: End,
+  { finding, taskId, ...place }: End,
   paused: ReadonlySet<string>,
 ): { streaks: Streaks; pause: string | null } => {
   const scopes = scopesOf(place);
-  if (fault === null) return { streaks: new Map([...streaks].filter(([what]) => !scopes.includes(what))), pause: null };
+  if (finding.kind === "nothing") return { streaks, pause: null };
+  if (finding.kind === "well") {
+    return { streaks: new Map([...streaks].filter(([what]) => !scopes.includes(what))), pause: null };
+  }
   if (scopes.some((what) => paused.has(what))) return { streaks, pause: null };
+  const { class: fault } = finding;
   const counted = new Map(streaks);
   for (const what of scopes) {
     const streak = streaks.get(what);

@@ -8,7 +8,7 @@ import { insertPause } from "@orchestrator/shared/storage/insert_pause.ts";
 import { type Pause, readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
 import { afterEnd, type Streaks, scopesOf, TASKS_IN_A_ROW } from "./fault_streaks.ts";
-import { STAGER_UNREACHABLE } from "./run_result.ts";
+import { findingOf } from "./run_finding.ts";
 
 const FIRST_PROBE_MS = 60_000;
 const LONGEST_PROBE_MS = 30 * 60_000;
@@ -29,7 +29,7 @@ interface OwnPause {
  * Stops a fault of the surroundings from walking through the queue: when the same class of tool error has hit jobs of three
  * different tasks in a row, the agent, the repository or staging is paused (`fault_streaks.ts` decides which). After a backoff
  * one job goes as a probe; where it meets something else than a tool error, claiming goes on, else the next probe waits
- * longer. A person can end it any time.
+ * longer; one that finds nothing out (`run_finding.ts`) is made again. A person can end it any time.
  */
 export class SystemicFaults {
   readonly #storage: Storage;
@@ -123,15 +123,15 @@ export class SystemicFaults {
   }
 
   async #settled(run: BegunRun, ending: EndedRun): Promise<void> {
-    const fault = systemicFaultOf(ending);
+    const finding = findingOf(ending);
     const probed = this.#probedBy(run);
-    const failed = fault === null ? 0 : 1;
+    const failed = finding.kind === "fault" ? 1 : 0;
     // Until it is resumed in the database it stays awaited here: a write that fails is made good by the next probe.
     for (const what of probed) this.#await(what, this.#pauses.get(what)!.probes + failed);
-    const { streaks, pause } = afterEnd(this.#streaks, { ...run, fault }, new Set(this.#pauses.keys()));
+    const { streaks, pause } = afterEnd(this.#streaks, { ...run, finding }, new Set(this.#pauses.keys()));
     this.#streaks = streaks;
-    if (fault === null && !foundNothing(ending)) await this.#resume(probed, run.runId);
-    if (fault !== null && pause !== null) await this.#pause(pause, fault, ending.reason);
+    if (finding.kind === "well") await this.#resume(probed, run.runId);
+    if (finding.kind === "fault" && pause !== null) await this.#pause(pause, finding.class, ending.reason);
   }
 
   async #pause(what: string, fault: string, lastReason: string | null): Promise<void> {
@@ -176,17 +176,3 @@ export class SystemicFaults {
 
 const ownAmong = (pauses: readonly Pause[]): string[] =>
   pauses.filter(({ reason }) => reason.startsWith(OWN_REASON)).map(({ what }) => what);
-
-/** Tool errors that are waited out by other means, or that are everybody's at once. */
-const NOT_SYSTEMIC: ReadonlySet<string> = new Set([STAGER_UNREACHABLE, "database"]);
-
-const systemicFaultOf = ({ outcome, class: endedAs }: EndedRun): string | null =>
-  outcome === "tool_error" && endedAs !== null && !NOT_SYSTEMIC.has(endedAs) ? endedAs : null;
-
-/** A probe that was interrupted, cancelled, lost or taken over says nothing about the fault. */
-const foundNothing = ({ outcome, class: endedAs }: EndedRun): boolean =>
-  outcome === "interrupted" ||
-  outcome === "cancelled" ||
-  (outcome === "superseded" && endedAs === null) ||
-  endedAs === "lost" ||
-  NOT_SYSTEMIC.has(endedAs ?? "");

@@ -75,7 +75,9 @@ export class ModelFaults {
   ): { what: string; fault: string | null }[] {
     const fault = outcome === "tool_error" && endedAs !== "stager_unreachable" ? endedAs : null;
     const foundNothing =
-      ["interrupted", "cancelled"].includes(outcome) || ["lost", "stager_unreachable"].includes(endedAs!);
+      ["interrupted", "cancelled"].includes(outcome) ||
+      (outcome === "superseded" && endedAs === null) ||
+      ["lost", "stager_unreachable"].includes(endedAs!);
     const scopes = scopesOf(place);
     const goesOn: string[] = [];
     for (const what of scopes) {
@@ -87,6 +89,7 @@ export class ModelFaults {
         goesOn.push(what);
       }
     }
+    if (foundNothing) return [];
     const isWithinPause = scopes.some((what) => this.own.has(what));
     if (fault !== null && isWithinPause) return [];
     this.#ends.push({ scopes, taskId, fault, explained: false });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { afterEnd, type Place, type Streaks, scopeOfFault } from "../../services/scheduler/fault_streaks.ts";
+import type { RunFinding } from "../../services/scheduler/run_finding.ts";
 
 /** `agent repo` or `agent repo stage`; the stage is one that an agent works where none is named. */
 const placeOf = (text: string): Place => {
@@ -19,8 +20,13 @@ test.each([
   expect(scopeOfFault(fault, placeOf(place))).toBe(scope);
 });
 
-/** A run of the task at that place; without a class it met no such fault. */
-type Row = [task: number, place: string, fault?: string];
+/** A run of the task at that place, and the class of the fault that it met; without one it went well, null: it found nothing out. */
+type Row = [task: number, place: string, fault?: string | null];
+
+const findingOf = (fault: string | null | undefined): RunFinding => {
+  if (fault === undefined) return { kind: "well" };
+  return fault === null ? { kind: "nothing" } : { kind: "fault", class: fault };
+};
 
 /** What is paused, one after the other, by runs that end like this, where everything stays paused that was. */
 const pausesOf = (ends: readonly Row[], paused: readonly string[] = []): string[] => {
@@ -28,7 +34,7 @@ const pausesOf = (ends: readonly Row[], paused: readonly string[] = []): string[
   const pauses: string[] = [];
   for (const [taskId, place, fault] of ends) {
     const now = new Set([...paused, ...pauses]);
-    const after = afterEnd(streaks, { ...placeOf(place), taskId, fault: fault ?? null }, now);
+    const after = afterEnd(streaks, { ...placeOf(place), taskId, finding: findingOf(fault) }, now);
     streaks = after.streaks;
     if (after.pause !== null) pauses.push(after.pause);
   }
@@ -161,6 +167,17 @@ test.each<[title: string, ends: Row[], paused: string[]]>([
     ],
     ["repo:shop", "agent:dev"],
   ],
+  [
+    "staging, by a stager that cannot be reached between its crashes",
+    [
+      [1, `dev shop ${STAGING}`, "stager_lost"],
+      [2, `dev shop ${STAGING}`, null],
+      [2, `dev shop ${STAGING}`, "stager_lost"],
+      [3, `dev shop ${STAGING}`, null],
+      [3, `dev shop ${STAGING}`, "stager_lost"],
+    ],
+    ["staging"],
+  ],
   // It is not three tasks in a row.
   [
     "two tasks",
@@ -178,6 +195,16 @@ test.each<[title: string, ends: Row[], paused: string[]]>([
       [2, "dev shop", "git_fetch"],
       [9, "dev shop"],
       [3, "dev shop", "git_fetch"],
+    ],
+    [],
+  ],
+  ["none that found anything out", [1, 2, 3].map((n) => [n, "dev shop", null]), []],
+  [
+    "two, and one that found nothing out",
+    [
+      [1, "dev shop", "git_fetch"],
+      [2, "dev shop", "git_fetch"],
+      [3, "dev shop", null],
     ],
     [],
   ],

@@ -72,6 +72,35 @@ test("three agents that meet the same in one repository pause the repository, be
   expect(await paused()).toEqual(["repo:shop"]);
 });
 
+test("a stager that crashes at each run pauses staging, although it cannot be reached between two of them", async () => {
+  const { fail, paused } = await setup();
+  const staging = { stage: "deploy-staging" };
+  for (const code of ["stager_lost", "stager_unreachable", "stager_lost", "stager_unreachable"])
+    await fail(code, staging, { agent: "deployer" });
+  expect(await paused()).toEqual([]);
+  await fail("stager_lost", staging, { agent: "deployer" });
+  expect(await paused()).toEqual(["staging"]);
+});
+
+describe("a row of tool errors stands over an end that found nothing out:", () => {
+  test.each<RunEnding>([
+    { outcome: "tool_error", class: "database", reason: "database is locked" },
+    { outcome: "cancelled", class: null, reason: "a person cancelled the task" },
+    { outcome: "interrupted", class: "shutdown", reason: "the scheduler was stopped" },
+    { outcome: "failed", class: "lost", reason: "nobody was at work on it" },
+    { outcome: "superseded", class: null, reason: "came too late" },
+  ])("$outcome $class", async (ending) => {
+    const { claim, end, fail, paused } = await setup();
+    await fail("git_fetch");
+    await end(await claim(), ending);
+    await fail("git_fetch");
+    await end(await claim(), ending);
+    expect(await paused()).toEqual([]);
+    await fail("git_fetch");
+    expect(await paused()).toEqual(["repo:shop"]);
+  });
+});
+
 test("a repository's fault stops its agent nowhere else, and an agent's fault no other agent", async () => {
   const { claim, fail, paused } = await setup();
   for (let n = 0; n < 3; n++) await fail("git_push");
