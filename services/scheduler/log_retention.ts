@@ -19,6 +19,9 @@ export interface LogRetentionOptions {
   log: Log;
 }
 
+/** What a file takes on a disk at least, even an empty one: so the limit bounds how many there are as well. */
+const LEAST_BYTES = 4096;
+
 /** One part in so many of the limit: written since the last look it asks for the next, which makes room for as much. */
 const SHARE = 16;
 
@@ -43,7 +46,7 @@ export class LogRetention {
 
   /** Told of each log that has come to its end. */
   grown(bytes: number): void {
-    this.#grownBytes += bytes;
+    this.#grownBytes += onDisk(bytes);
     if (this.#grownBytes >= this.#options.keepBytes / SHARE) this.start();
   }
 
@@ -74,16 +77,18 @@ export class LogRetention {
 
 /** Those that go, oldest first, so that the rest takes no more than `keepBytes`. */
 export const oldestBeyond = (logs: readonly StoredLog[], keepBytes: number): StoredLog[] => {
-  let excess = logs.reduce((sum, { bytes }) => sum + bytes, 0) - keepBytes;
+  let excess = logs.reduce((sum, { bytes }) => sum + onDisk(bytes), 0) - keepBytes;
   const oldestFirst = [...logs].sort((a, b) => a.writtenMs - b.writtenMs || a.runId - b.runId);
   const gone: StoredLog[] = [];
   for (const log of oldestFirst) {
     if (excess <= 0) break;
     gone.push(log);
-    excess -= log.bytes;
+    excess -= onDisk(log.bytes);
   }
   return gone;
 };
+
+const onDisk = (bytes: number): number => Math.max(bytes, LEAST_BYTES);
 
 const storedLogs = async (folder: string): Promise<StoredLog[]> => {
   const logs: StoredLog[] = [];

@@ -7,21 +7,26 @@ import { makeSite, postTask, startTestScheduler, taskWhen } from "../helpers/sch
 import { tempFolder } from "../helpers/temp_folder.ts";
 import { keepLog } from "./faults/kept_log.ts";
 
+const KIB = 1024;
+
 describe("which logs go", () => {
-  const logs = (...bytes: number[]): StoredLog[] =>
-    bytes.map((size, index) => ({ runId: index + 1, bytes: size, writtenMs: index }));
+  /** Sizes in KiB. */
+  const logs = (...sizes: number[]): StoredLog[] =>
+    sizes.map((size, index) => ({ runId: index + 1, bytes: size * KIB, writtenMs: index }));
 
   test.each<[string, StoredLog[], number, number[]]>([
     ["none, where there is room", logs(10, 10), 20, []],
     ["the oldest alone, where that is enough", logs(10, 10), 19, [1]],
     ["as many as it takes", logs(10, 10, 10), 5, [1, 2, 3]],
-    ["none of the newest, however large the oldest is", logs(100, 1, 1), 10, [1]],
+    ["none of the newest, however large the oldest is", logs(100, 4, 4), 10, [1]],
+    ["an empty one as any: it takes what a file takes", logs(0, 0, 0, 0), 8, [1, 2]],
+    ["a short one as an empty one", logs(1, 4, 0), 8, [1]],
     ["nothing of nothing", [], 0, []],
     [
       "by when they were written to, not by number: a database that was put back gives numbers a second time",
       [
-        { runId: 1, bytes: 10, writtenMs: 5 },
-        { runId: 2, bytes: 10, writtenMs: 3 },
+        { runId: 1, bytes: 10 * KIB, writtenMs: 5 },
+        { runId: 2, bytes: 10 * KIB, writtenMs: 3 },
       ],
       10,
       [2],
@@ -29,14 +34,14 @@ describe("which logs go", () => {
     [
       "of two that were written to at the same time the one with the smaller number",
       [
-        { runId: 2, bytes: 10, writtenMs: 5 },
-        { runId: 1, bytes: 10, writtenMs: 5 },
+        { runId: 2, bytes: 10 * KIB, writtenMs: 5 },
+        { runId: 1, bytes: 10 * KIB, writtenMs: 5 },
       ],
       10,
       [1],
     ],
-  ])("%s", (_, stored, keepBytes, expected) => {
-    expect(oldestBeyond(stored, keepBytes).map(({ runId }) => runId)).toEqual(expected);
+  ])("%s", (_, stored, keepKib, expected) => {
+    expect(oldestBeyond(stored, keepKib * KIB).map(({ runId }) => runId)).toEqual(expected);
   });
 });
 
@@ -45,10 +50,15 @@ describe("in a folder", () => {
     const dataDir = await tempFolder();
     const folder = join(dataDir, "logs");
     const { log, lines } = keepLog();
-    const retention = new LogRetention({ dataDir, keepBytes: 1600, isOpen: (runId) => open.includes(runId), log });
-    const write = async (name: string, bytes: number, seconds: number) => {
+    const retention = new LogRetention({
+      dataDir,
+      keepBytes: 1600 * KIB,
+      isOpen: (runId) => open.includes(runId),
+      log,
+    });
+    const write = async (name: string, kib: number, seconds: number) => {
       await mkdir(folder, { recursive: true });
-      await writeFile(join(folder, name), "x".repeat(bytes));
+      await writeFile(join(folder, name), "x".repeat(kib * KIB));
       await utimes(join(folder, name), seconds, seconds);
     };
     return { folder, retention, write, lines, names: async () => (await readdir(folder)).sort() };
@@ -79,12 +89,25 @@ describe("in a folder", () => {
   test("nothing is looked at until a sixteenth of the limit was written", async () => {
     const { retention, write, names } = await setUp();
     await write("1.log", 5000, 1);
-    retention.grown(99);
+    retention.grown(100 * KIB - 1);
     await retention.idle();
     expect(await names()).toEqual(["1.log"]);
     retention.grown(1);
     await retention.idle();
     expect(await names()).toEqual([]);
+  });
+
+  test("empty ones are looked at as well, and are no more in the end than the limit has room for", async () => {
+    const { retention, write, names } = await setUp();
+    for (let runId = 1; runId <= 500; runId++) {
+      await write(`${runId}.log`, 0, runId);
+      retention.grown(0);
+      await retention.idle();
+    }
+    // A file takes 4 KiB, and a look, which comes each 25 files, leaves a sixteenth of the limit free.
+    expect((await names()).map((name) => Number.parseInt(name, 10)).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 375 }, (_, n) => n + 126),
+    );
   });
 
   test("where there is none yet, that is no fault", async () => {
@@ -97,6 +120,7 @@ describe("in a folder", () => {
   test("a log that cannot be removed is said, and tried again", async () => {
     const { folder, retention, write, names, lines } = await setUp();
     await mkdir(join(folder, "1.log", "in the way"), { recursive: true });
+    await utimes(join(folder, "1.log"), 1, 1);
     await write("2.log", 5000, 2);
     retention.start();
     await retention.idle();
