@@ -12,7 +12,7 @@ const MAX_CHARS = 64 * 1024;
 
 const readinessSchema = v.object({ ready: v.boolean(), reasons: v.array(v.string()) });
 
-/** Asks `/readyz` of a service. @param url without a path. @throws the signal's reason once it is aborted. */
+/** Asks `/readyz` of a service. @param url without a slash at its end. @throws the signal's reason once it is aborted. */
 export const askReadiness = async (url: string, limits: AskLimits): Promise<Readiness> => {
   const answer = await ask(`${url}/readyz`, {}, limits);
   if (answer.kind === "nobody") return answer;

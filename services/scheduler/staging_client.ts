@@ -22,6 +22,7 @@ const REFUSAL_LIMIT = 16 * 1024;
 const QUOTED_CHARS = 500;
 
 export interface StagingCall {
+  /** Where the stager is (`ORCH_STAGER_URL`): its path, if it has one, stands before the stager's own. No slash at its end. */
   url: string;
   token: string | null;
   request: StagingRunRequest;
@@ -57,7 +58,7 @@ export const callStager = async (call: StagingCall): Promise<StagingAnswer> => {
   let response: Response;
   try {
     silence.expectWithin(limits.answerMs);
-    response = await fetch(new URL("/runs", url), {
+    response = await fetch(`${url}/runs`, {
       method: "POST",
       headers: {
         "content-type": "application/json",

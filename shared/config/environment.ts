@@ -129,9 +129,10 @@ const readStagerUrl = (variables: Variables): string | null => {
 };
 
 const isServiceUrl = (value: string): boolean => {
-  if (!/^https?:\/\//i.test(value) || /[\s\\]/.test(value) || !URL.canParse(value)) return false;
-  const { username, password, search, hash, port } = new URL(value);
-  return username === "" && password === "" && search === "" && hash === "" && port !== "0";
+  // What is asked for is put behind it: an empty query or fragment would swallow that, and is none to `URL`.
+  if (!/^https?:\/\//i.test(value) || /[\s\\?#]/.test(value) || !URL.canParse(value)) return false;
+  const { username, password, port } = new URL(value);
+  return username === "" && password === "" && port !== "0";
 };
 
 /** A stager that listens on every address is reached on this machine's own. */

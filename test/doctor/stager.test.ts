@@ -45,6 +45,15 @@ describe("stager", () => {
     ]);
   });
 
+  test("behind a path", async () => {
+    const url = await listen((path) => {
+      if (path === "/base/readyz") return [200, ready];
+      return path === "/base/openapi.json" ? [200, document] : [404, "{}"];
+    });
+    const { context } = await makeContext({ stagingRunnerEnabled: true, stagerUrl: `${url}/base` });
+    expect(await shownAll(context)).toEqual([`ok stager ${url}/base is ready`]);
+  });
+
   test("not ready, another service, something else, and one that says nothing", async () => {
     const waiting = JSON.stringify({ ready: false, reasons: ["no database", "no scratch"] });
     expect(await check(withToken([503, waiting]), TOKEN)).toEqual([

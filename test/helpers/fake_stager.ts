@@ -5,6 +5,8 @@ import { onTestFinished } from "vitest";
 
 export interface StagingCallSeen {
   request: StagingRunRequest;
+  /** What was asked for, with the path that stands before the stager's own. */
+  path: string;
   headers: IncomingMessage["headers"];
   /** Writes one line of the answer; a text is written as it stands. */
   send(event: object | string): void;
@@ -29,6 +31,7 @@ export const startFakeStager = async (
     calls.push(request);
     await answer({
       request,
+      path: message.url ?? "",
       headers: message.headers,
       response,
       send: (event) => void response.write(typeof event === "string" ? event : `${JSON.stringify(event)}\n`),

@@ -3,6 +3,7 @@ import { stat } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import { countMarkers } from "@orchestrator/shared/defer.ts";
 import { writeFrontmatter } from "@orchestrator/shared/frontmatter.ts";
+import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { callStager } from "../../../services/scheduler/staging_client.ts";
 import { deferred } from "../../helpers/deferred.ts";
@@ -62,6 +63,17 @@ const pour = async ({ response, gone }: StagingCallSeen, chunk: string, limit: n
 };
 
 describe("a stager that", () => {
+  test("stands behind a path is asked there", async () => {
+    const commit = "1".repeat(40);
+    const stager = await startFakeStager((call) => {
+      if (call.path === "/staging/eu/runs") sendSuccess(call, commit);
+      else call.response.writeHead(404);
+      call.end();
+    });
+    expect(await ask(`${stager.url}/staging/eu`)).toMatchObject({ kind: "result", result: { commit } });
+    expect(await ask(stager.url)).toMatchObject({ kind: "refused", reason: expect.stringContaining("answered 404") });
+  });
+
   test("takes the connection and never answers is unreachable once the limit is over", async () => {
     const sockets = new Set<Socket>();
     const server = createServer((socket) => void sockets.add(socket.on("error", () => {})));
@@ -145,6 +157,34 @@ describe("a stager that", () => {
     kept.resolve();
     await expect(asked).rejects.toThrow("seen enough");
   });
+});
+
+test("a stager that crashes at each run and cannot be reached between two of them pauses staging: no item uses its defers up", async () => {
+  const site = await makeSite({ stagingRunnerEnabled: true });
+  const commit = await git(site.remote, "rev-parse", "main");
+  const crashes = [true, false, true, true];
+  const stager = await startFakeStager((call) => {
+    if (!crashes[stager.calls.length - 1]) return call.cut();
+    sendStarted(call, commit);
+    setTimeout(call.cut, 20);
+  });
+  const config = { stagerUrl: stager.url, ...onlyStages(site, "deploy-staging") };
+  const scheduler = await startTestScheduler(site, { config });
+  const { storage } = scheduler.context;
+  const names = ["ORCH-1", "ORCH-2", "ORCH-3"];
+  for (const workItemId of names) await postTask(scheduler, { workItemId, stage: "deploy-staging" });
+  const endsOf = async () => {
+    const runs = await storage.query<{ outcomeClass: string }>(
+      "SELECT outcome_class FROM agent_runs WHERE outcome IS NOT NULL ORDER BY id",
+    );
+    return runs.map(({ outcomeClass }) => outcomeClass);
+  };
+  await expect.poll(endsOf, { timeout: 20_000 }).toHaveLength(3);
+  await makeDue(scheduler);
+  await expect.poll(() => readPauses(storage), { timeout: 20_000 }).toMatchObject([{ what: "staging" }]);
+  expect((await endsOf()).slice(0, 4)).toEqual(["stager_lost", "stager_unreachable", "stager_lost", "stager_lost"]);
+  const queued = await storage.query<{ taskContent: string }>("SELECT task_content FROM jobs WHERE status = 'queued'");
+  expect(queued.map(({ taskContent }) => countMarkers(taskContent))).toEqual([1, 1, 1]);
 });
 
 test("200 MiB of output pass through a log of bounded size to the verdict", async () => {

@@ -186,6 +186,8 @@ describe("what is wrong is said in one line", () => {
     ["ORCH_STAGER_URL", "ftp://hunter2", HIDDEN, URL_ACCEPTED],
     ["ORCH_STAGER_URL", "http://me:hunter2@stager", HIDDEN, URL_ACCEPTED],
     ["ORCH_STAGER_URL", "http://stager/?token=hunter2", HIDDEN, URL_ACCEPTED],
+    ["ORCH_STAGER_URL", "http://stager/base?", HIDDEN, URL_ACCEPTED],
+    ["ORCH_STAGER_URL", "http://stager/#", HIDDEN, URL_ACCEPTED],
     ["ORCH_STAGER_URL", "http://127.0.0.1:0", HIDDEN, URL_ACCEPTED],
     ["ORCH_DB_URL", ":memory:", HIDDEN, DB_ACCEPTED],
     ["ORCH_DB_URL", "file::memory:", HIDDEN, DB_ACCEPTED],
