@@ -1,5 +1,4 @@
-import { STAGING_AGENT, STAGING_STAGE } from "@orchestrator/shared/domain.ts";
-import { findStage, type Stage } from "@orchestrator/shared/pipeline.ts";
+import { findStage, isStagingRunners, type Stage } from "@orchestrator/shared/pipeline.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { findRun } from "@orchestrator/shared/storage/read_jobs.ts";
 import { mayRunAgain } from "@orchestrator/shared/storage/record_run_progress.ts";
@@ -101,8 +100,7 @@ const workOnStage: Work = async (context, run, log, beginFinalizing) => {
   const stage = findStage(context.config.pipeline, job.stage);
   if (!stage)
     throw new ToolError("no_stage", `the pipeline has no stage ${job.stage}: put it back, or cancel the task`);
-  const isStaging = job.stage === STAGING_STAGE && job.agent === STAGING_AGENT && context.config.stagingRunnerEnabled;
-  return isStaging
+  return isStagingRunners(job, context.config)
     ? workWithStager(context, run, stage, log, beginFinalizing)
     : workWithAgent(context, run, stage, log, beginFinalizing);
 };
