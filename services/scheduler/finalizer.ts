@@ -12,6 +12,7 @@ import type { AgentExit, AgentProcess } from "./agent_process.ts";
 import { bringToDisk } from "./bring_to_disk.ts";
 import { decideExit } from "./classify_exit.ts";
 import { endSurely } from "./end_surely.ts";
+import type { WaitsFor } from "./finalizer_liveness.ts";
 import { type Judgement, judgeStage, listPaths, mustChangeCode } from "./gates.ts";
 import { baseTip } from "./git/base_tip.ts";
 import { commitMessage, RUN_TRAILER } from "./git/commit_message.ts";
@@ -33,7 +34,7 @@ export interface Finalizing {
   /** Aborted when the reaper finds the finalizer hung. */
   signal: AbortSignal;
   /** Stops and restarts the mark's age while the finalizer waits for a lock or the database. */
-  onWait: (waiting: boolean) => void;
+  onWait: (waiting: boolean, waitsFor?: WaitsFor) => void;
 }
 
 /** Work in the mirror that is to be judged and published. */

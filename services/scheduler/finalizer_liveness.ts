@@ -29,7 +29,7 @@ export class FinalizerLiveness {
       startedTs: Math.floor(this.#clock.now() / 1000),
       startedMs: this.#clock.monotonicMs(),
       heldMs: 0,
-      heldSinceMs: null,
+      held: null,
     });
   }
 
@@ -38,25 +38,25 @@ export class FinalizerLiveness {
     return this.#marks.get(jobId)?.runId === runId && this.#marks.delete(jobId);
   }
 
-  /** Stops the mark's age while its finalizer waits for something that is not its own work: a lock, a busy database. */
-  hold(jobId: number, runId: number): void {
+  /** Stops the mark's age while its finalizer waits for something that is not its own work, and keeps for what. */
+  hold(jobId: number, runId: number, waitsFor: WaitsFor = "lock"): void {
     const mark = this.#marks.get(jobId);
-    if (mark?.runId === runId && mark.heldSinceMs === null) mark.heldSinceMs = this.#clock.monotonicMs();
+    if (mark?.runId === runId && mark.held === null) mark.held = { waitsFor, sinceMs: this.#clock.monotonicMs() };
   }
 
   /** Lets the age go on. */
   resume(jobId: number, runId: number): void {
     const mark = this.#marks.get(jobId);
-    if (mark?.runId !== runId || mark.heldSinceMs === null) return;
-    mark.heldMs += this.#clock.monotonicMs() - mark.heldSinceMs;
-    mark.heldSinceMs = null;
+    if (mark?.runId !== runId || mark.held === null) return;
+    mark.heldMs += this.#clock.monotonicMs() - mark.held.sinceMs;
+    mark.held = null;
   }
 
   /** What the reaper sees of a job: which run finalizes it and for how long it has been at work (held time not counted). */
   see(jobId: number): { runId: number; ageMs: number } | null {
     const mark = this.#marks.get(jobId);
     if (!mark) return null;
-    const until = mark.heldSinceMs ?? this.#clock.monotonicMs();
+    const until = mark.held?.sinceMs ?? this.#clock.monotonicMs();
     return { runId: mark.runId, ageMs: until - mark.startedMs - mark.heldMs };
   }
 
@@ -71,6 +71,19 @@ export class FinalizerLiveness {
   /** Aborts every finalizer. */
   abortAll(reason: Error): void {
     for (const { abort } of this.#marks.values()) abort.abort(reason);
+  }
+
+  /**
+   * Aborts the finalizers that have been trying to write for so long. Those that work go on, and so do those that wait for a
+   * lock: its holder has an end. @returns the runs that were aborted now.
+   */
+  abortWriting(forMs: number, reason: Error): number[] {
+    const nowMs = this.#clock.monotonicMs();
+    const stuck = [...this.#marks.values()].filter(
+      ({ held, abort }) => !abort.signal.aborted && held?.waitsFor === "write" && nowMs - held.sinceMs >= forMs,
+    );
+    for (const { abort } of stuck) abort.abort(reason);
+    return stuck.map(({ runId }) => runId);
   }
 
   /** The jobs that are marked. */
@@ -88,6 +101,9 @@ export class FinalizerLiveness {
   }
 }
 
+/** What a finalizer may have to wait for: its turn with a repository, or a database that can be written again. */
+export type WaitsFor = "lock" | "write";
+
 interface Mark {
   runId: number;
   stage: string;
@@ -96,5 +112,5 @@ interface Mark {
   startedTs: number;
   startedMs: number;
   heldMs: number;
-  heldSinceMs: number | null;
+  held: { waitsFor: WaitsFor; sinceMs: number } | null;
 }

@@ -15,7 +15,7 @@ import type { RunLog } from "./run_log.ts";
 import { type Ended, endingOf, type RunResult } from "./run_result.ts";
 import { type Settlement, settleRun } from "./settle.ts";
 import { workWithStager } from "./work_with_stager.ts";
-import { writeSurely } from "./write_surely.ts";
+import { UnwrittenError, writeSurely } from "./write_surely.ts";
 
 /**
  * Brings a run to its result, by an agent or by the stager. It calls `beginFinalizing` before its worker can be seen as gone.
@@ -46,8 +46,8 @@ export const monitorRun = async (context: RunContext, run: ActiveRun, work: Work
     await settle(context, run, result, finalizing.begin());
     await points.reach("clear.before", jobId);
   } catch (error) {
-    // The job of one that has been fenced off is another scheduler's already.
-    if (!(error instanceof FencedOffError))
+    // The job of one that has been fenced off is another scheduler's already; of what a stop leaves the stop tells.
+    if (!(error instanceof FencedOffError || error instanceof UnwrittenError))
       log.error({ err: error, jobId, runId }, "a run could not be settled; the reaper will take the job");
   } finally {
     liveness.clear(jobId, runId);
@@ -89,7 +89,7 @@ class FinalizerMark {
     void points.reach("exit.marked", jobId);
     this.#begun = {
       signal: abort.signal,
-      onWait: (waiting) => (waiting ? liveness.hold(jobId, runId) : liveness.resume(jobId, runId)),
+      onWait: (waiting, waitsFor) => (waiting ? liveness.hold(jobId, runId, waitsFor) : liveness.resume(jobId, runId)),
     };
     return this.#begun;
   }
@@ -149,7 +149,7 @@ const workWithAgent = async (
   return finalizeAgentRun(context, run, { place, workspace, agent, exit }, beginFinalizing());
 };
 
-/** Turns what a run was ended by, and what failed around it, into a result. Only the loss of the fence is none. */
+/** Turns what a run was ended by, and what failed around it, into a result. Only the loss of the fence is none, or a stop. */
 const resultOf = async (
   context: RunContext,
   run: ActiveRun,
@@ -159,7 +159,7 @@ const resultOf = async (
   try {
     return await work();
   } catch (error) {
-    if (error instanceof FencedOffError) throw error;
+    if (error instanceof FencedOffError || error instanceof UnwrittenError) throw error;
     if (run.phase !== "finalizing" && run.endReason !== null) return ended(run.endReason, false);
     const fault = mark.expired ?? faultOf(error);
     if (fault.class === INTERNAL)

@@ -1,5 +1,4 @@
 import { hostname } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { LONGEST_DEFER_MS } from "@orchestrator/shared/defer.ts";
@@ -17,6 +16,7 @@ import { ActiveRuns } from "./active_runs.ts";
 import { startClearingUp } from "./clear_up.ts";
 import { createReaperCounters, createStagingCounters } from "./counters.ts";
 import { Dispatcher } from "./dispatcher.ts";
+import { endRuns } from "./end_runs.ts";
 import { removeExitNotes } from "./exit_notes.ts";
 import { FinalizerLiveness } from "./finalizer_liveness.ts";
 import { createMirrors } from "./git/mirror.ts";
@@ -92,6 +92,8 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     fencedOff.abort(error);
     options.onFencedOff(error);
   };
+  const hurry = new AbortController();
+  const onUnwritable = (): void => hurry.abort();
   const holder: Holder = { host: hostname(), pid: process.pid, since: isoTime(clock.now()) };
   await checkSurroundings(config);
 
@@ -107,6 +109,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
       authToken: config.dbAuthToken,
       synchronous: config.dbSynchronous,
       clock,
+      hurry: hurry.signal,
       onFencedOff,
       ...busy,
     },
@@ -180,7 +183,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
       await stopInTurn(
         [
           ["the dispatcher", () => dispatcher.stop()],
-          ["the runs", () => endRuns(context, drainMs, fencedOff.signal)],
+          ["the runs", () => endRuns(context, { drainMs, fencedOff: fencedOff.signal, onUnwritable })],
           ["the reaper", () => reaper.stop()],
           ["the clearing up of workspaces", () => clearing.stop()],
           // What the last runs say about a systemic fault may be a pause, of which people are to be told.
@@ -198,19 +201,4 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
       );
     },
   };
-};
-
-/** Gives running agents the drain time, then ends them and waits until every run has been settled. */
-const endRuns = async ({ activeRuns, log }: RunContext, drainMs: number, fencedOff: AbortSignal): Promise<void> => {
-  const reason = "the scheduler was stopped";
-  const interrupt = { outcome: "interrupted", class: "shutdown", reason } as const;
-  for (const run of activeRuns.all()) if (run.phase === "launching") run.end(interrupt);
-  // Cut short once another scheduler works on these jobs: what still runs here has no time to be given.
-  const drained = sleep(drainMs, undefined, { ref: false, signal: fencedOff }).catch(() => undefined);
-  await Promise.race([activeRuns.whenIdle(), drained]);
-  const left = activeRuns.all();
-  if (left.length > 0)
-    log.info({ runs: left.map((run) => run.claim.run.id) }, "ending runs that were not done in the drain time");
-  for (const run of left) run.end(interrupt);
-  await activeRuns.whenIdle();
 };

@@ -10,8 +10,18 @@ export interface SureWrite {
   what: string;
   log: Log;
   /** Told before the first try and after the last: time spent waiting for the database is nobody's work. */
-  onWait?: (waiting: boolean) => void;
+  onWait?: (waiting: boolean, waitsFor: "write") => void;
   signal?: AbortSignal;
+}
+
+/** The scheduler stops, and waits no longer until something can be written: the next start finds out what it was. */
+export class UnwrittenError extends Error {
+  readonly code = "unwritten";
+
+  constructor() {
+    super("the scheduler stops, and the database could not be written");
+    this.name = "UnwrittenError";
+  }
 }
 
 /**
@@ -22,19 +32,23 @@ export interface SureWrite {
  */
 export const writeSurely = async <T>(write: () => Promise<T>, { what, log, onWait, signal }: SureWrite): Promise<T> => {
   // A try that succeeds in the end has waited as well, for a lock that somebody held meanwhile.
-  onWait?.(true);
+  onWait?.(true, "write");
   try {
     for (let tries = 1; ; tries++) {
       try {
         return await write();
       } catch (error) {
         if (!isPassing(error)) throw error;
+        if (signal?.aborted) {
+          log.error({ err: error, what, tries }, "the database cannot be used, and is waited for no longer");
+          throw signal.reason;
+        }
         const pauseMs = backoffMs(tries, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
         log.error({ err: error, what, tries, retryInMs: pauseMs }, "the database cannot be used; trying again");
-        await sleep(pauseMs, undefined, signal ? { signal } : undefined);
+        await sleep(pauseMs, undefined, signal ? { signal } : undefined).catch(() => signal?.throwIfAborted());
       }
     }
   } finally {
-    onWait?.(false);
+    onWait?.(false, "write");
   }
 };

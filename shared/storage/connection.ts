@@ -30,6 +30,8 @@ export interface ConnectionOptions {
   readOnly: boolean;
   /** How long an operation waits for a lock held by someone else before it is given up, in ms. */
   busyLimitMs: number;
+  /** Once it is aborted no lock is waited for any more: what meets one is given up at once. */
+  hurry?: AbortSignal | undefined;
 }
 
 export const isFileUrl = (url: string): boolean => url.startsWith("file:");
@@ -104,7 +106,8 @@ export class Connection {
 
   async #operate<T>(operation: () => Promise<T>): Promise<T> {
     return this.#mutex.run(async () => {
-      const givenUpAt = performance.now() + this.#options.busyLimitMs;
+      const { busyLimitMs, hurry } = this.#options;
+      const beganAt = performance.now();
       for (let tries = 0; ; tries++) {
         try {
           await this.#prepare();
@@ -116,8 +119,10 @@ export class Connection {
           if (!isBusy(error)) throw error;
           await this.#replace();
           const pauseMs = BUSY_PAUSES_MS[Math.min(tries, BUSY_PAUSES_MS.length - 1)] ?? 0;
-          if (performance.now() + pauseMs > givenUpAt) throw new StorageBusyError(this.#options.busyLimitMs, error);
-          await sleep(pauseMs);
+          const waitedMs = performance.now() - beganAt;
+          const limitMs = hurry?.aborted ? Math.floor(waitedMs) : busyLimitMs;
+          if (waitedMs + pauseMs > limitMs) throw new StorageBusyError(limitMs, error);
+          await sleep(pauseMs, undefined, hurry ? { signal: hurry } : undefined).catch(() => undefined);
         }
       }
     });

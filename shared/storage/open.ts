@@ -18,6 +18,8 @@ export interface DatabaseOptions {
   clock: Clock;
   /** Default 30 s. */
   busyLimitMs?: number;
+  /** Once it is aborted a write waits for no lock any more. */
+  hurry?: AbortSignal;
   /** Called once, when a write or a look at the fence finds that another scheduler has taken over. It must not throw. */
   onFencedOff: (error: FencedOffError) => void;
 }
@@ -39,6 +41,7 @@ export const openStorage = async (
     ...common,
     readOnly: false,
     busyLimitMs: options.busyLimitMs ?? WRITE_BUSY_LIMIT_MS,
+    hurry: options.hurry,
   });
   const reader = new Connection({ ...common, readOnly: true, busyLimitMs: READ_BUSY_LIMIT_MS });
   try {

@@ -104,3 +104,24 @@ test("nothing that is asked of a job without a mark throws", () => {
   liveness.resume(1, 1);
   expect([liveness.clear(1, 1), liveness.see(1), liveness.abort(1, 1, new Error("x"))]).toEqual([false, null, false]);
 });
+
+test("those that have tried to write for too long are aborted, once each; who works, or waits for a lock, goes on", () => {
+  const { clock, liveness, mark } = setup();
+  const [works, waits, late, stuck, again] = [1, 2, 3, 4, 5].map((jobId) => mark(jobId, jobId + 10));
+  liveness.hold(2, 12, "lock");
+  liveness.hold(4, 14, "write");
+  liveness.hold(5, 15, "write");
+  clock.advance(1);
+  liveness.hold(3, 13, "write");
+  liveness.resume(5, 15);
+  liveness.hold(5, 15, "write");
+  clock.advance(4_999);
+  const reason = new Error("the scheduler stops");
+  expect(liveness.abortWriting(5_000, reason)).toEqual([14]);
+  expect(stuck?.signal.reason).toBe(reason);
+  expect([works, waits, late, again].map((abort) => abort?.signal.aborted)).toEqual([false, false, false, false]);
+  clock.advance(1);
+  expect(liveness.abortWriting(5_000, reason)).toEqual([13, 15]);
+  clock.advance(3_600_000);
+  expect(liveness.abortWriting(5_000, reason)).toEqual([]);
+});

@@ -1,8 +1,8 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { promisify } from "node:util";
-import { StorageBusyError } from "@orchestrator/shared/storage/connection.ts";
-import { expect, test } from "vitest";
+import { Connection, StorageBusyError } from "@orchestrator/shared/storage/connection.ts";
+import { expect, onTestFinished, test } from "vitest";
 import { insertTaskWithJob } from "../../helpers/insert.ts";
 import { projectRoot, runtimeArgv } from "../../helpers/runtime.ts";
 import { openTestStorage } from "../../helpers/storage.ts";
@@ -55,6 +55,23 @@ test("a write that never gets the lock is refused as busy and leaves nothing; th
   await ended;
   await insertTaskWithJob(storage, { workItemId: "kept" });
   expect(await readByAnotherProcess(path)).toEqual(["kept"]);
+});
+
+test("whoever waits for the lock is refused at once when there is no time left, and so is who comes after", async () => {
+  const { path, url } = await openTestStorage();
+  const hurry = new AbortController();
+  const options = { url, authToken: null, synchronous: "FULL", readOnly: false } as const;
+  const connection = new Connection({ ...options, busyLimitMs: 3_600_000, hurry: hurry.signal });
+  onTestFinished(() => connection.close());
+  const holder = await holdWriteLock(path, 60_000);
+  onTestFinished(() => void holder.kill("SIGKILL"));
+  const write = () => connection.transaction((tx) => tx.run("DELETE FROM task_events"));
+  const waiting = write();
+  const reading = connection.query("SELECT 1 AS one");
+  hurry.abort();
+  await expect(waiting).rejects.toBeInstanceOf(StorageBusyError);
+  await expect(write()).rejects.toBeInstanceOf(StorageBusyError);
+  expect(await reading).toEqual([{ one: 1 }]);
 });
 
 test("foreign keys, WAL and synchronous=FULL are set again after the connection was replaced", async () => {
