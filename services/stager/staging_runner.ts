@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { decideDefer } from "@orchestrator/shared/defer.ts";
@@ -14,6 +14,7 @@ import type { StagingJob } from "@orchestrator/shared/storage/read_staging_job.t
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { checkOut, type Mirror, requireCommit } from "./checkout.ts";
 import type { RunCounters } from "./counters.ts";
+import { describeFullDisk, spaceOf } from "./full_disk.ts";
 import { type LoadedPlan, loadPlan } from "./load_plan.ts";
 import { PLAN_PATH, type Plan } from "./plan.ts";
 import type { Scratch } from "./scratch.ts";
@@ -146,10 +147,15 @@ const inScratch = async (deps: StagingRunnerDeps, call: StagingRunCall): Promise
     }
     const { plan } = loaded.reading;
     const cwd = join(folder, "work");
+    const cacheDir = await scratch.cacheFolder(job.repo);
+    const env = stepEnvironment(deps, call, { plan, commit, cacheDir });
+    // An empty TMPDIR means none to the programs that read it.
+    const folders = [folder, cacheDir, resolve(cwd, env.TMPDIR || "/tmp")];
     await points.reach("checkout.before", run_id);
+    const full = describeFullDisk(await spaceOf(folders));
+    if (full !== null) throw new ToolError("no_space", full);
     await checkOut({ mirror, commit, folder: cwd, signal });
     await points.reach("checkout.after", run_id);
-    const env = await stepEnvironment(deps, call, plan, commit);
     const runner = new StepRunner({
       cwd,
       env,
@@ -159,7 +165,7 @@ const inScratch = async (deps: StagingRunnerDeps, call: StagingRunCall): Promise
       killGraceMs: config.killGraceMs,
       clock,
     });
-    return await workPlan(deps, call, commit, { ...loaded, plan }, runner);
+    return await workPlan(deps, call, { commit, loaded: { ...loaded, plan }, runner, folders });
   } finally {
     await removeTree(folder).catch((error: unknown) => {
       // Files of another user (written in a container, say). The next start of a stager tries again; the verdict stands.
@@ -173,12 +179,11 @@ const planFault = (faults: readonly string[]): string => {
   return `${PLAN_PATH}: ${faults[0]}${more}`;
 };
 
-const stepEnvironment = async (
-  { config, scratch }: StagingRunnerDeps,
+const stepEnvironment = (
+  { config }: StagingRunnerDeps,
   { request, job, instanceId }: StagingRunCall,
-  plan: Plan,
-  commit: string,
-): Promise<Record<string, string>> =>
+  { plan, commit, cacheDir }: { plan: Plan; commit: string; cacheDir: string },
+): Record<string, string> =>
   childEnvironment(config.parentEnv, {
     ...plan.env,
     ORCH_INSTANCE_ID: instanceId,
@@ -186,16 +191,22 @@ const stepEnvironment = async (
     ORCH_COMMIT: commit,
     ORCH_BRANCH: job.branch,
     ORCH_WORK_ITEM_ID: job.workItemId,
-    ORCH_CACHE_DIR: await scratch.cacheFolder(job.repo),
+    ORCH_CACHE_DIR: cacheDir,
   });
+
+interface PreparedWork {
+  commit: string;
+  loaded: LoadedPlan & { plan: Plan };
+  runner: StepRunner;
+  /** Those that the steps write to. */
+  folders: readonly string[];
+}
 
 /** Steps, then the teardown whatever became of them, then the end of all that they left. */
 const workPlan = async (
   deps: StagingRunnerDeps,
   call: StagingRunCall,
-  commit: string,
-  loaded: LoadedPlan & { plan: Plan },
-  runner: StepRunner,
+  { commit, loaded, runner, folders }: PreparedWork,
 ): Promise<Outcome> => {
   const { clock, log, points } = deps;
   const { plan } = loaded;
@@ -205,11 +216,11 @@ const workPlan = async (
   const sink: StepSink = { emit: call.emit, clock, points };
   let outcome: StepsOutcome;
   try {
-    outcome = await runSteps({ plan, reports: steps, runner, sink, signal: call.signal });
+    outcome = await runSteps({ plan, reports: steps, runner, sink, folders, signal: call.signal });
   } finally {
     await points.reach("teardown.before", runId);
     try {
-      await runTeardown({ plan, reports: teardown, runner, sink });
+      await runTeardown({ plan, reports: teardown, runner, sink, folders });
     } finally {
       const { survivors } = await runner.endAll();
       if (survivors.length > 0) log.error({ survivors, ...call.request }, "processes of the run could not be ended");

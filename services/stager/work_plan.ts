@@ -2,6 +2,7 @@ import type { Clock } from "@orchestrator/shared/clock.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import type { StagingEvent } from "@orchestrator/shared/schemas/staging_run.ts";
 import { Tail } from "@orchestrator/shared/tail.ts";
+import { judgeOnDisks, spaceOf } from "./full_disk.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import { type StepReport, TAIL_BYTES } from "./staging_log.ts";
 import type { StepLimit, StepRunner } from "./steps.ts";
@@ -37,15 +38,17 @@ export const runSteps = async (options: {
   reports: readonly Report[];
   runner: StepRunner;
   sink: StepSink;
+  /** The folders that the steps write to. */
+  folders: readonly string[];
   /** Its reason is thrown. */
   signal: AbortSignal;
 }): Promise<StepsOutcome> => {
-  const { plan, reports, runner, sink, signal } = options;
+  const { plan, reports, runner, sink, folders, signal } = options;
   const startedMs = sink.clock.monotonicMs();
   for (const [index, step] of plan.steps.entries()) {
     const leftMs = plan.timeoutMs - (sink.clock.monotonicMs() - startedMs);
     const limit = limitOf(step, { ms: leftMs, of: "run", statedMs: plan.timeoutMs });
-    const judgement = await runStep({ step, limit, report: reports[index]!, runner, sink, signal });
+    const judgement = await runStep({ step, limit, report: reports[index]!, runner, sink, folders, signal });
     if (judgement.verdict !== "passed") return { ...judgement, reason: `step ${step.name}: ${judgement.reason}` };
   }
   return {
@@ -63,15 +66,17 @@ export const runTeardown = async (options: {
   reports: readonly Report[];
   runner: StepRunner;
   sink: StepSink;
+  /** The folders that the steps write to. */
+  folders: readonly string[];
 }): Promise<void> => {
-  const { plan, reports, runner, sink } = options;
+  const { plan, reports, runner, sink, folders } = options;
   const { signal } = new AbortController();
   for (const [index, step] of plan.teardown.entries()) {
     const ms = step.timeoutMs ?? plan.timeoutMs;
     const limit: StepLimit = { ms, of: "step", statedMs: ms };
     const report = reports[index]!;
     try {
-      await runStep({ step, limit, report, runner, sink, signal });
+      await runStep({ step, limit, report, runner, sink, folders, signal });
     } catch (error) {
       report.result = "tool_error";
       report.reason = `could not be run: ${error instanceof Error ? error.message : error}`;
@@ -92,9 +97,10 @@ const runStep = async (options: {
   report: Report;
   runner: StepRunner;
   sink: StepSink;
+  folders: readonly string[];
   signal: AbortSignal;
 }): Promise<StepVerdict> => {
-  const { step, limit, report, runner, sink, signal } = options;
+  const { step, limit, report, runner, sink, folders, signal } = options;
   const { name } = step;
   const { emit, clock, points } = sink;
   const startedMs = clock.monotonicMs();
@@ -114,7 +120,7 @@ const runStep = async (options: {
       if (step.kind === "run") say(decoder.decode(chunk, { stream: true }));
     },
   });
-  const judgement = judgeStep(ending, step.kind === "run" ? step.infraExitCodes : []);
+  const judgement = await judge(step, ending, folders);
   report.result = judgement.verdict;
   report.exitCode = exitCodeOf(ending);
   report.durationMs = Math.round(clock.monotonicMs() - startedMs);
@@ -129,6 +135,12 @@ const runStep = async (options: {
   });
   await points.reach("step.after", name);
   return judgement;
+};
+
+const judge = async (step: PlanStep, ending: StepEnding, folders: readonly string[]): Promise<StepVerdict> => {
+  if (step.kind !== "run") return judgeStep(ending);
+  const judgement = judgeStep(ending, step.infraExitCodes);
+  return judgement.verdict === "failed" ? judgeOnDisks(judgement, await spaceOf(folders)) : judgement;
 };
 
 const exitCodeOf = (ending: StepEnding): number | null => (ending.kind === "exited" ? ending.code : null);

@@ -78,6 +78,8 @@ export interface TestStagerOptions {
   parentEnv?: Record<string, string>;
   token?: string | null;
   killGraceMs?: number;
+  /** `ORCH_SCRATCH_DIR`. Default: a folder of the test's own. */
+  scratchDir?: string;
   heartbeatMs?: number;
   rereadMs?: number;
   /** In place of reading the one job that there is. */
@@ -116,7 +118,7 @@ export const makeStager = async (options: TestStagerOptions = {}): Promise<TestS
   const plan: Record<string, string> = options.plan === undefined ? {} : { ".orchestrator/staging.yaml": options.plan };
   const files = { ...options.files, ...plan };
   const mirror = await makeMirror(folder, files, options.baseFiles);
-  const scratch = await Scratch.open(join(folder, "scratch"));
+  const scratch = await Scratch.open(options.scratchDir ?? join(folder, "scratch"));
   stagers += 1;
   const instanceId = `instance-${process.pid}-${stagers}`;
   const job: StagingJob = {

@@ -13,8 +13,8 @@ export interface SmallDisk {
   fill(): Promise<void>;
   /** Leaves so many bytes of room. */
   leave(bytes: number): Promise<void>;
-  /** Lets no new file be made. */
-  refuseFiles(): Promise<void>;
+  /** Lets no new file be made, or only so many. */
+  refuseFiles(left?: number): Promise<void>;
   /** Gives all of it back. */
   free(): Promise<void>;
 }
@@ -46,10 +46,10 @@ export const mountSmallDisk = async (folder: string): Promise<SmallDisk> => {
   return {
     leave,
     fill: () => leave(0),
-    refuseFiles: async () => {
+    refuseFiles: async (left = 0) => {
       onTestFinished(free);
       const { files, ffree } = await statfs(folder);
-      await resize(`nr_inodes=${files - ffree}`);
+      await resize(`nr_inodes=${files - ffree + left}`);
     },
     free,
   };
