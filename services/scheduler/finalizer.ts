@@ -67,7 +67,10 @@ export const finalizeAgentRun = async (
   await points.reach("exit.seen", job.id);
   const how = { graceMs: config.killGraceMs, log, hold: holdOf(run), signal: finalizing.signal };
   const { survivors } = await endSurely(agent, how);
-  if (survivors.length > 0) log.error({ ...holdOf(run), survivors }, "processes of a run could not be ended");
+  if (survivors.length > 0) {
+    log.error({ ...holdOf(run), survivors }, "processes of a run could not be ended");
+    context.activeRuns.survivors.note(workspace, survivors);
+  }
   const isNoted = await agent.isNoted().catch((error: unknown) => {
     log.error({ err: error, ...holdOf(run) }, "the note of an agent's exit could not be read; going by how it ended");
     return false;
@@ -169,12 +172,12 @@ const publish = async (
   const { mirror, start, artifact } = place;
   const { branch, id } = run.claim.task;
   const options = {
-    ...{ git, mirror, branch, commit, head: start, start, points },
+    ...{ git, mirror, branch, commit, start, points },
     fence: publishFence(context, run),
     ownRun: ownRunOf(storage, id),
     signal: finalizing.signal,
   };
-  const published = await mirror.exclusive(() => publishCommit(options), finalizing);
+  const published = await mirror.exclusive(() => publishCommit(options), { ...finalizing, fence: options.fence });
   switch (published.kind) {
     case "foreign":
       return movedByOthers(branch, published);
@@ -221,11 +224,9 @@ const pass = async (
     trailers: { [RUN_TRAILER]: row.id },
   });
   const { baseBranch } = task;
-  const options = { git, mirror, baseBranch, commit, how, message, points, signal: finalizing.signal };
-  const merged = await mirror.exclusive(
-    () => mergeIntoBase({ ...options, fence: publishFence(context, run) }),
-    finalizing,
-  );
+  const fence = publishFence(context, run);
+  const options = { git, mirror, baseBranch, commit, how, message, points, fence, signal: finalizing.signal };
+  const merged = await mirror.exclusive(() => mergeIntoBase(options), { ...finalizing, fence });
   if (merged.kind === "merged") {
     return { kind: "passed", head: commit, merged: { into: baseBranch, commit: merged.commit } };
   }

@@ -10,11 +10,9 @@ export interface PublishOptions {
   git: Git;
   mirror: Mirror;
   branch: string;
-  /** What the branch is to stand at; descends from `head` and `start`. */
+  /** What the branch is to stand at; descends from `start`. */
   commit: string;
-  /** What the last settle recorded; null before the first. */
-  head: string | null;
-  /** Where the run began. */
+  /** Where the run began, which is on record as the task's head. */
   start: string;
   /** Throws where this scheduler has been superseded; called right before the push and right before the ref moves. */
   fence: () => Promise<void>;
@@ -38,12 +36,11 @@ export type Published =
  * signal's reason on abort, and what `fence` throws.
  */
 export const publishCommit = async (o: PublishOptions): Promise<Published> => {
-  const { mirror, branch, commit, fence, points, signal } = o;
-  const from = o.head ?? o.start;
-  if (!(await mirror.isAncestor(from, commit, { signal }))) {
+  const { mirror, branch, commit, start, fence, points, signal } = o;
+  if (!(await mirror.isAncestor(start, commit, { signal }))) {
     throw new ToolError(
       "git_ref",
-      `${commit} does not descend from ${from} and must not become the tip of "${branch}"`,
+      `${commit} does not descend from ${start} and must not become the tip of "${branch}"`,
     );
   }
   if (mirror.repo.push) {
@@ -71,11 +68,11 @@ const classify = async (o: PublishOptions, tip: string): Promise<Published> => {
   return whose.kind === "own" ? { kind: "behind_own", commit: tip } : whose;
 };
 
-/** Sets the local branch if it still is what the last settle recorded, or something that may be left behind. */
+/** Sets the local branch if it still is where the run began, or something that may be left behind. */
 const moveLocalBranch = async (o: PublishOptions): Promise<Published> => {
-  const { mirror, branch, commit, head, signal } = o;
+  const { mirror, branch, commit, start, signal } = o;
   const ref = localBranch(branch);
-  if (await mirror.updateRef(ref, commit, head, { signal })) return { kind: "published" };
+  if (await mirror.updateRef(ref, commit, start, { signal })) return { kind: "published" };
   const tip = await mirror.resolve(ref, { signal });
   if (tip === commit) return { kind: "published" };
   if (tip !== null && !(await mirror.isAncestor(tip, commit, { signal }))) {

@@ -34,7 +34,6 @@ const publish = (commit: string, options: Partial<Options> = {}) =>
     mirror: f.mirror,
     branch: BRANCH,
     commit,
-    head: null,
     start: f.base,
     fence: async () => undefined,
     ownRun: (runId) => runId < 100,
@@ -68,7 +67,7 @@ describe("publishing", () => {
     expect(await local()).toBe(one);
     expect(await publish(one)).toEqual({ kind: "published" });
     const two = await runCommit(2, one);
-    expect(await publish(two, { head: one, start: one })).toEqual({ kind: "published" });
+    expect(await publish(two, { start: one })).toEqual({ kind: "published" });
     expect(await atRemote()).toBe(two);
     expect(await local()).toBe(two);
   });
@@ -101,14 +100,14 @@ describe("publishing", () => {
     await publish(one);
     await plainGit(f.origin, "branch", "-D", BRANCH);
     const two = await runCommit(2, one);
-    expect(await publish(two, { head: one, start: one })).toEqual({ kind: "published" });
+    expect(await publish(two, { start: one })).toEqual({ kind: "published" });
     expect(await atRemote()).toBe(two);
   });
 
   test("never a commit that does not descend from where the run began", async () => {
     const one = await runCommit(1);
     const two = await runCommit(2);
-    await expect(publish(two, { head: one })).rejects.toMatchObject({ code: "git_ref" });
+    await expect(publish(two, { start: one })).rejects.toMatchObject({ code: "git_ref" });
     expect(await atRemote()).toBe("");
   });
 
@@ -137,7 +136,7 @@ describe("the remote has moved", () => {
     await publish(one);
     const theirs = await f.commitAtRemote(BRANCH, { "theirs.txt": "x" });
     expect(await publish(one)).toMatchObject({ kind: "foreign", sha: theirs });
-    expect(await publish(await runCommit(2, one), { head: one })).toMatchObject({ kind: "foreign", sha: theirs });
+    expect(await publish(await runCommit(2, one), { start: one })).toMatchObject({ kind: "foreign", sha: theirs });
   });
 
   test("by another run of this task", async () => {
@@ -160,7 +159,7 @@ describe("the remote has moved", () => {
     await plainGit(f.clone, "commit", "--quiet", "--amend", "--no-edit", "--reset-author");
     await plainGit(f.clone, "push", "--quiet", "--force", "origin", BRANCH);
     const theirs = await atRemote();
-    expect(await publish(await runCommit(2, one), { head: one })).toMatchObject({ kind: "foreign", sha: theirs });
+    expect(await publish(await runCommit(2, one), { start: one })).toMatchObject({ kind: "foreign", sha: theirs });
     await f.mirror.fetch();
     expect(await start(one)).toMatchObject({ kind: "foreign", sha: theirs });
   });
@@ -293,9 +292,9 @@ describe("the local branch", () => {
     const one = await runCommit(1);
     const two = await runCommit(2, one);
     await f.mirror.updateRef(`refs/heads/${BRANCH}`, f.base, null);
-    expect(await publish(two, { head: one, start: one })).toEqual({ kind: "published" });
+    expect(await publish(two, { start: one })).toEqual({ kind: "published" });
     await plainGit(f.mirror.gitDir, "update-ref", "-d", `refs/heads/${BRANCH}`);
-    expect(await publish(two, { head: one, start: one })).toEqual({ kind: "published" });
+    expect(await publish(two, { start: one })).toEqual({ kind: "published" });
     expect(await local()).toBe(two);
   });
 
