@@ -1,4 +1,5 @@
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
+import { PROMPT_OVERRIDE } from "./prompt_override.ts";
 import type { RunFinding } from "./run_finding.ts";
 
 /** So many different tasks in a row with the same class of tool error are no accident. */
@@ -32,9 +33,11 @@ export const scopesOf = ({ agent, repo, stage }: Place): string[] => [
   ...(stage === STAGING_STAGE ? ["staging"] : []),
 ];
 
+const OF_THE_REPOSITORY: ReadonlySet<string> = new Set(["finalizer_expired", PROMPT_OVERRIDE]);
+
 /** What a class of tool error says something about: the remote, staging as a whole, or the agent's program. */
 export const scopeOfFault = (fault: string, { agent, repo, stage }: Place): string => {
-  if (fault.startsWith("git") || fault === "finalizer_expired") return `repo:${repo}`;
+  if (fault.startsWith("git") || OF_THE_REPOSITORY.has(fault)) return `repo:${repo}`;
   if (stage === STAGING_STAGE) return "staging";
   return `agent:${agent}`;
 };

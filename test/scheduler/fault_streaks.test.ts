@@ -12,6 +12,7 @@ test.each([
   ["git_fetch", "analyst shop analysis", "repo:shop"],
   ["git_push", "deployer shop deploy-staging", "repo:shop"],
   ["finalizer_expired", "analyst shop analysis", "repo:shop"],
+  ["prompt_override", "analyst shop analysis", "repo:shop"],
   ["command_not_found", "analyst shop analysis", "agent:analyst"],
   ["killed", "deployer shop deploy", "agent:deployer"],
   ["killed", "deployer shop deploy-staging", "staging"],
