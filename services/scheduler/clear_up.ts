@@ -6,9 +6,9 @@ import { findEarlierRun } from "@orchestrator/shared/storage/find_earlier_run.ts
 import { readTask } from "@orchestrator/shared/storage/read_task.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { kindOf } from "./git/careful_files.ts";
-import { runRef, wipRef } from "./git/refs.ts";
 import { removeWorkspace, workspacePath } from "./git/workspace.ts";
 import { isHalfMade, itsWorkItem } from "./git/workspace_files.ts";
+import { isKept } from "./is_kept.ts";
 import { fenceOf, type RunContext } from "./run_context.ts";
 import { endLeftIn, keep } from "./run_work.ts";
 
@@ -94,9 +94,7 @@ const keepLeft = async (context: RunContext, task: Task, signal: AbortSignal): P
   const author = await findEarlierRun(storage, task.id, Number.MAX_SAFE_INTEGER);
   if (author === null || task.head === null) return;
   const mirror = mirrors.get(task.repo);
-  for (const ref of [runRef(author.id), wipRef(author.id)]) {
-    if ((await mirror.resolve(ref, { signal })) !== null) return;
-  }
+  if (await isKept(mirror, author.id, { signal })) return;
   await endLeftIn(context, workspace);
   const stage = findStage(config.pipeline, author.stage);
   const artifact = stage === undefined ? null : artifactPath(stage, task.workItemId);

@@ -11,6 +11,7 @@ import { keepWork } from "./git/keep_work.ts";
 import { runRef, wipRef } from "./git/refs.ts";
 import { workspacePath } from "./git/workspace.ts";
 import { isHalfMade } from "./git/workspace_files.ts";
+import { isKept } from "./is_kept.ts";
 import { fenceOf, type RunContext, writingIn } from "./run_context.ts";
 import type { RunPlace } from "./run_place.ts";
 
@@ -132,8 +133,8 @@ export const salvage = async (context: RunContext, run: ActiveRun, place: RunPla
     }
     if (await mirror.isAncestor(place.start, collected, { signal })) return { kind: "collected", commit: collected };
   }
-  const isKept = collected !== null || (await mirror.resolve(wipRef(earlier.id), { signal })) !== null;
-  if (!isKept && !(await isHalfMade(workspace))) await keep(context, run, work, launching);
+  const isInMirror = await isKept(mirror, earlier.id, { signal });
+  if (!isInMirror && !(await isHalfMade(workspace))) await keep(context, run, work, launching);
   return { kind: "kept", refs: await refsLeft(place, earlier, signal), outcome: earlier.outcome };
 };
 
