@@ -1,4 +1,6 @@
 import { readdir } from "node:fs/promises";
+import { setImmediate } from "node:timers/promises";
+import { Mutex } from "@orchestrator/shared/mutex.ts";
 import { artifactPath, findStage } from "@orchestrator/shared/pipeline.ts";
 import type { Task } from "@orchestrator/shared/schemas/rows.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
@@ -25,7 +27,7 @@ export const clearUpAfter = async (context: RunContext, run: ActiveRun): Promise
   if (activeRuns.all().some((other) => other !== run && other.claim.task.id === id)) return;
   try {
     const task = await readTask(storage, { id });
-    if (task !== null) await clearUp(context, task, signal);
+    if (task !== null) await clearUp(context, task);
   } catch (error) {
     if (!signal.aborted && !(error instanceof FencedOffError)) log.warn({ err: error, workItemId }, NOT_REMOVED);
   }
@@ -34,20 +36,38 @@ export const clearUpAfter = async (context: RunContext, run: ActiveRun): Promise
 const NOT_REMOVED = "the workspace of a task that is over could not be removed; the next start tries again";
 
 /**
- * Begins to remove the workspaces that an earlier scheduler has left of tasks that are over, because it was killed or could not
- * remove them. Which those are is found out before this resolves, while no run is under way: by what stands in the folder of
- * workspaces, so that it costs nothing for what has been cleared up. They are removed in the background.
+ * Begins to remove the workspaces of tasks that are over and that no monitor clears up after: those that an earlier scheduler has
+ * left, because it was killed or could not remove them, and from then on those of tasks that are cancelled while no run is under
+ * way. Which the earlier ones are is found out before this resolves, while no run is under way: by what stands in the folder of
+ * workspaces, so that it costs nothing for what has been cleared up. They are removed in the background, one after the other.
  */
 export const startClearingUp = async (context: RunContext): Promise<{ stop(): Promise<void> }> => {
-  const tasks = await findLeft(context);
-  const stopped = new AbortController();
-  const cleared = clearUpAll(context, tasks, stopped.signal);
+  const { storage } = context;
+  const turns = new Mutex();
+  for (const task of await findLeft(context)) void turns.run(() => clearUpLeft(context, async () => task));
+  const unsubscribe = storage.onCommitted(({ events }) => {
+    for (const { kind, taskId, runId } of events) {
+      if (kind === "cancelled" && taskId !== null)
+        void turns.run(() => clearUpLeft(context, () => findUnattended(context, taskId, runId)));
+    }
+  });
   return {
     stop: async () => {
-      stopped.abort(new Error("the scheduler was stopped"));
-      await cleared;
+      unsubscribe();
+      await turns.run(async () => undefined);
     },
   };
+};
+
+/** The task that was cancelled, unless the run that was under way is at work here still: then its monitor clears up. */
+const findUnattended = async (
+  { activeRuns, storage }: RunContext,
+  id: number,
+  runId: number | null,
+): Promise<Task | null> => {
+  // A claim that was committed together with the cancel stands among the active runs only a few promises later.
+  await setImmediate();
+  return activeRuns.all().some((run) => run.claim.run.id === runId) ? null : readTask(storage, { id });
 };
 
 const findLeft = async ({ config, storage, log }: RunContext): Promise<Task[]> => {
@@ -66,29 +86,35 @@ const findLeft = async ({ config, storage, log }: RunContext): Promise<Task[]> =
 
 const isOver = ({ status }: Task): boolean => status === "done" || status === "cancelled";
 
-const clearUpAll = async (context: RunContext, tasks: readonly Task[], signal: AbortSignal): Promise<void> => {
-  for (const task of tasks) {
+/** Never rejects. */
+const clearUpLeft = async (context: RunContext, find: () => Promise<Task | null>): Promise<void> => {
+  const { config, log, signal } = context;
+  let workItemId: string | undefined;
+  try {
     if (signal.aborted) return;
-    try {
-      await clearUp(context, task, signal);
-      context.log.info({ workItemId: task.workItemId }, "removed the workspace that was left of a task that is over");
-    } catch (error) {
-      if (signal.aborted || error instanceof FencedOffError) return;
-      context.log.warn({ err: error, workItemId: task.workItemId }, NOT_REMOVED);
-    }
+    const task = await find();
+    if (task === null) return;
+    ({ workItemId } = task);
+    // A task that was cancelled before its first run has none.
+    const isThere = (await kindOf(workspacePath(config.workspacesDir, workItemId))) !== "absent";
+    await clearUp(context, task);
+    if (isThere) log.info({ workItemId }, "removed the workspace that was left of a task that is over");
+  } catch (error) {
+    if (signal.aborted || error instanceof FencedOffError) return;
+    log.warn({ err: error, workItemId }, NOT_REMOVED);
   }
 };
 
-const clearUp = async (context: RunContext, task: Task, signal: AbortSignal): Promise<void> => {
+const clearUp = async (context: RunContext, task: Task): Promise<void> => {
   if (!isOver(task)) return;
-  if (task.status === "cancelled") await keepLeft(context, task, signal);
+  if (task.status === "cancelled") await keepLeft(context, task);
   await fenceOf(context)();
   await removeWorkspace(context.config.workspacesDir, task.workItemId);
 };
 
 /** Keeps what the last agent of a cancelled task left, unless that has been done. Without a head no agent was ever started. */
-const keepLeft = async (context: RunContext, task: Task, signal: AbortSignal): Promise<void> => {
-  const { config, storage, mirrors } = context;
+const keepLeft = async (context: RunContext, task: Task): Promise<void> => {
+  const { config, storage, mirrors, signal } = context;
   const workspace = workspacePath(config.workspacesDir, task.workItemId);
   if ((await kindOf(workspace)) !== "directory" || (await isHalfMade(workspace))) return;
   const author = await findEarlierRun(storage, task.id, Number.MAX_SAFE_INTEGER);

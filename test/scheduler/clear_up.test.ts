@@ -1,12 +1,15 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import type { Config } from "@orchestrator/shared/config/config.ts";
+import type { Stage } from "@orchestrator/shared/pipeline.ts";
+import { describe, expect, test, vi } from "vitest";
 import { ActiveRun } from "../../services/scheduler/active_runs.ts";
 import { clearUpAfter } from "../../services/scheduler/clear_up.ts";
+import { deferred } from "../helpers/deferred.ts";
 import { git } from "../helpers/git.ts";
 import { HeldPoints } from "../helpers/held_points.ts";
-import { onlyStages } from "../helpers/on_the_way.ts";
+import { BreakingPoints, onlyStages } from "../helpers/on_the_way.ts";
 import { makeSite, postTask, type Site, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
 import { keepLog } from "./faults/kept_log.ts";
 import { makeReadOnly } from "./faults/read_only_folder.ts";
@@ -17,6 +20,13 @@ const workspacesOf = async ({ config }: Site): Promise<string[]> => (await readd
 
 /** An agent that says that it is there, and stays. */
 const LINGER = "echo half >half.txt; touch ../../began; exec sleep 600\n";
+
+/** The first stages, each with what of its settings is given; others as they are. */
+const withStages = (site: Site, ...overs: Partial<Stage>[]): Pick<Config, "pipeline"> => {
+  const { pipeline } = site.config;
+  const stages = overs.map((over, n) => ({ ...pipeline.stages[n]!, ...over }));
+  return { pipeline: { ...pipeline, stages } };
+};
 
 const began = (site: Site): Promise<void> =>
   expect.poll(() => existsSync(join(site.config.dataDir, "began")), { timeout: 20_000 }).toBe(true);
@@ -136,6 +146,84 @@ describe("once a cancelled run has ended its workspace is removed", () => {
     held.release();
     await context.activeRuns.whenIdle();
     expect(await workspacesOf(site)).toEqual([]);
+    expect(await kept(site, 1)).toBe("half");
+  });
+});
+
+describe("once a task is cancelled while no run is under way its workspace is removed, with what its agent left kept", () => {
+  const FAIL = "echo half >half.txt; exit 3\n";
+
+  test.each([
+    ["queued", { maxAttempts: 2 }],
+    ["blocked", { maxAttempts: 1 }],
+  ])("where its job was %s", async (_status, over) => {
+    const site = await makeSite();
+    await site.hook("analysis", FAIL);
+    const { log, said } = keepLog();
+    const scheduler = await startTestScheduler(site, { log, config: withStages(site, over) });
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    await taskWhen(scheduler, "ORCH-1", ({ runs }) => runs[0]?.outcome === "failed");
+    await scheduler.context.activeRuns.whenIdle();
+    expect(await workspacesOf(site)).toEqual([".ORCH-1.index", "ORCH-1"]);
+    await scheduler.api.cancelTask({ workItemId: "ORCH-1" }, {});
+    await expect.poll(() => workspacesOf(site), { timeout: 20_000 }).toEqual([]);
+    expect(await kept(site, 1)).toBe("half");
+    await expect.poll(() => said("removed the workspace")).toMatchObject([{ work_item_id: "ORCH-1" }]);
+  });
+
+  test("where it waited for approval", async () => {
+    const site = await makeSite();
+    const scheduler = await startTestScheduler(site, { config: withStages(site, {}, { approval: true }) });
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    await taskWhen(scheduler, "ORCH-1", ({ task }) => task.status === "waiting");
+    await scheduler.context.activeRuns.whenIdle();
+    expect(await workspacesOf(site)).toContain("ORCH-1");
+    await scheduler.api.cancelTask({ workItemId: "ORCH-1" }, {});
+    await expect.poll(() => workspacesOf(site), { timeout: 20_000 }).toEqual([]);
+  });
+
+  test("where its run had lost its monitor", async () => {
+    const site = await makeSite();
+    await site.hook("analysis", FAIL);
+    const points = new BreakingPoints(["settle.before"]);
+    const scheduler = await startTestScheduler(site, { points, config: withStages(site, {}) });
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    await expect.poll(() => points.broken, { timeout: 20_000 }).toEqual(["settle.before"]);
+    await scheduler.context.activeRuns.whenIdle();
+    expect(await workspacesOf(site)).toContain("ORCH-1");
+    await scheduler.api.cancelTask({ workItemId: "ORCH-1" }, {});
+    await expect.poll(() => workspacesOf(site), { timeout: 20_000 }).toEqual([]);
+    expect(await kept(site, 1)).toBe("half");
+  });
+
+  test("or at the next start, should the scheduler stop while that waits for the repository", async () => {
+    const site = await makeSite();
+    await site.hook("analysis", FAIL);
+    const config = withStages(site, { maxAttempts: 1 });
+    const stopping = new AbortController();
+    const { log, said } = keepLog();
+    const first = await startTestScheduler(site, { log, config, signal: stopping.signal });
+    const { activeRuns, mirrors } = first.context;
+    await postTask(first, { workItemId: "ORCH-1" });
+    await taskWhen(first, "ORCH-1", isOver);
+    await activeRuns.whenIdle();
+    // As if it could not have been kept at the run's end.
+    const mirror = mirrors.get("shop");
+    await git(mirror.gitDir, "update-ref", "-d", "refs/orchestrator/wip/1");
+    const inUse = deferred();
+    const user = mirror.exclusive(() => inUse.promise);
+    const asked = vi.spyOn(mirror, "exclusive");
+    await first.api.cancelTask({ workItemId: "ORCH-1" }, {});
+    await expect.poll(() => asked.mock.calls.length, { timeout: 20_000 }).toBe(1);
+    stopping.abort();
+    await first.stop();
+    inUse.resolve();
+    await user;
+    expect(await workspacesOf(site)).toContain("ORCH-1");
+    expect(said("could not be removed")).toEqual([]);
+
+    await startTestScheduler(site, { config });
+    await expect.poll(() => workspacesOf(site), { timeout: 20_000 }).toEqual([]);
     expect(await kept(site, 1)).toBe("half");
   });
 });
