@@ -1,9 +1,10 @@
 import { type DeferDecision, type DeferView, decideDefer } from "@orchestrator/shared/defer.ts";
 import type { Outcome } from "@orchestrator/shared/domain.ts";
+import { BRANCH_MOVED, STAGER_UNREACHABLE } from "@orchestrator/shared/outcome_class.ts";
 import { nextStageName, type Pipeline, type Stage } from "@orchestrator/shared/pipeline.ts";
 import { backoffMs, retryDelayMs } from "@orchestrator/shared/retry_delay.ts";
 import type { Job, Run, Task } from "@orchestrator/shared/schemas/rows.ts";
-import { BRANCH_MOVED, type Ended, type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
+import type { Ended, RunResult } from "./run_result.ts";
 
 /** A `tool_error` never uses up an attempt; so many of them on one job need a person all the same. */
 export const MAX_TOOL_ERRORS = 10;

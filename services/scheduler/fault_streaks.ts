@@ -1,4 +1,5 @@
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
+import { FINALIZER_EXPIRED } from "@orchestrator/shared/outcome_class.ts";
 import { PROMPT_OVERRIDE } from "./prompt_override.ts";
 import type { RunFinding } from "./run_finding.ts";
 
@@ -33,7 +34,7 @@ export const scopesOf = ({ agent, repo, stage }: Place): string[] => [
   ...(stage === STAGING_STAGE ? ["staging"] : []),
 ];
 
-const OF_THE_REPOSITORY: ReadonlySet<string> = new Set(["finalizer_expired", PROMPT_OVERRIDE]);
+const OF_THE_REPOSITORY: ReadonlySet<string> = new Set([FINALIZER_EXPIRED, PROMPT_OVERRIDE]);
 
 /** What a class of tool error says something about: the remote, staging as a whole, or the agent's program. */
 export const scopeOfFault = (fault: string, { agent, repo, stage }: Place): string => {

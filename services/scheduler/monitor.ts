@@ -1,3 +1,4 @@
+import { FINALIZER_EXPIRED } from "@orchestrator/shared/outcome_class.ts";
 import { findStage, isStagingRunners, type Stage } from "@orchestrator/shared/pipeline.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { findRun } from "@orchestrator/shared/storage/read_jobs.ts";
@@ -75,7 +76,7 @@ class FinalizerMark {
   get expired(): { class: string; reason: string } | null {
     if (!this.#begun?.signal.aborted) return null;
     const { message } = this.#begun.signal.reason as Error;
-    return { class: "finalizer_expired", reason: message };
+    return { class: FINALIZER_EXPIRED, reason: message };
   }
 
   begin(): Finalizing {

@@ -1,5 +1,6 @@
 import { isoTime } from "@orchestrator/shared/clock.ts";
 import { agentFor } from "@orchestrator/shared/config/agent_for.ts";
+import { FINALIZER_EXPIRED, LOST } from "@orchestrator/shared/outcome_class.ts";
 import { isStagingRunners } from "@orchestrator/shared/pipeline.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import { isAlive } from "@orchestrator/shared/process/proc_table.ts";
@@ -174,7 +175,7 @@ export class Reaper {
       }
       case "expire_finalizer": {
         const reason = `its finalizer was at work for longer than ORCH_FINALIZER_MAX_MS (${config.finalizerMaxMs} ms)`;
-        const settlement = await this.#takeBack(job, "tool_error", "finalizer_expired", reason);
+        const settlement = await this.#takeBack(job, "tool_error", FINALIZER_EXPIRED, reason);
         if (settlement.kind !== "settled") return;
         counters.finalizerExpired += 1;
         log.warn({ jobId: job.jobId, runId: job.runId, next: settlement.next, reason }, "ended a finalizer that hung");
@@ -187,7 +188,7 @@ export class Reaper {
         // An agent that was never started has failed at nothing: the answer to its claim was lost, or its monitor broke off
         // before. A run of the staging runner's has no process by which that could be told.
         const outcome = job.pidStarted === null && !isStagingRunners(job, config) ? "interrupted" : "failed";
-        const settlement = await this.#takeBack(job, outcome, "lost", reason);
+        const settlement = await this.#takeBack(job, outcome, LOST, reason);
         if (settlement.kind !== "settled") return;
         log.warn({ jobId: job.jobId, runId: job.runId, next: settlement.next }, "reaped a job that nobody worked on");
         if (settlement.next === "again") counters.reapedRequeued += 1;
@@ -202,13 +203,13 @@ export class Reaper {
   async #takeBack(
     job: RunningJob,
     outcome: Ended["outcome"],
-    outcomeClass: "lost" | "finalizer_expired",
+    outcomeClass: typeof LOST | typeof FINALIZER_EXPIRED,
     reason: string,
   ): Promise<Settlement> {
     const deps = { ...this.#context, pipeline: this.#context.config.pipeline };
     const runsAgentAgain = mayRunAgain(await recordNotedExit(this.#context, job));
     const ending: Ended = { kind: "ended", outcome, class: outcomeClass, reason, runsAgentAgain };
-    return settleRun(deps, job.runId, ending, outcomeClass === "lost" ? "reaper" : outcomeClass);
+    return settleRun(deps, job.runId, ending, outcomeClass === LOST ? "reaper" : outcomeClass);
   }
 
   /** Forgets a run that was settled in its place. Its monitor, if there is one, ends in its own time. */

@@ -1,3 +1,4 @@
+import { DATABASE } from "@orchestrator/shared/outcome_class.ts";
 import { createTextRedactor } from "@orchestrator/shared/redact.ts";
 import { isPassing } from "@orchestrator/shared/storage/is_passing.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
@@ -13,7 +14,7 @@ const redact = createTextRedactor([]);
 export const faultOf = (error: unknown): { class: string; reason: string } => {
   const fault = error instanceof ToolError ? error : fileSystemError(error, "working on the run");
   if (fault !== null) return { class: fault.code, reason: fault.message };
-  if (error instanceof Error && isPassing(error)) return { class: "database", reason: error.message };
+  if (error instanceof Error && isPassing(error)) return { class: DATABASE, reason: error.message };
   const said = printable(redact(String(error)));
   return { class: INTERNAL, reason: `the scheduler met an error that nobody foresaw: ${said}. Its log has more` };
 };

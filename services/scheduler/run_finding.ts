@@ -1,5 +1,5 @@
+import { DATABASE, LOST, STAGER_UNREACHABLE } from "@orchestrator/shared/outcome_class.ts";
 import type { EndedRun } from "@orchestrator/shared/storage/committed.ts";
-import { STAGER_UNREACHABLE } from "./run_result.ts";
 
 /** What a run's end says about its surroundings: its agent, its repository, and the stager. */
 export type RunFinding =
@@ -11,7 +11,7 @@ export type RunFinding =
   | { kind: "nothing" };
 
 /** Classes of what is waited out by other means, or is everybody's at once, and of a run of which nobody saw the end. */
-const SAYS_NOTHING: ReadonlySet<string> = new Set([STAGER_UNREACHABLE, "database", "lost"]);
+const SAYS_NOTHING: ReadonlySet<string> = new Set([STAGER_UNREACHABLE, DATABASE, LOST]);
 
 const NOTHING: RunFinding = { kind: "nothing" };
 const WELL: RunFinding = { kind: "well" };

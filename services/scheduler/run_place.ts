@@ -1,3 +1,4 @@
+import { FOREIGN_COMMIT } from "@orchestrator/shared/outcome_class.ts";
 import { artifactPath, type Stage } from "@orchestrator/shared/pipeline.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
 import { recordHead } from "@orchestrator/shared/storage/record_head.ts";
@@ -90,7 +91,7 @@ const tidy = async ({ log }: RunContext, run: ActiveRun, mirror: Mirror, fence: 
 /** The result of a run whose branch somebody else has moved. */
 export const movedByOthers = (branch: string, { sha, author }: { sha: string; author: string }): RunResult => ({
   kind: "needs_person",
-  class: "foreign_commit",
+  class: FOREIGN_COMMIT,
   reason:
     `the branch ${branch} on the remote stands at ${sha.slice(0, 12)} by ${author}, which is no commit of this task. ` +
     "Take that commit off the branch (what is to stay of it belongs into the base branch), then retry",

@@ -1,4 +1,5 @@
 import type { Outcome } from "@orchestrator/shared/domain.ts";
+import { BRANCH_MOVED } from "@orchestrator/shared/outcome_class.ts";
 
 /** What a run came to, as the finalizer found it. `decideNext` turns it into what happens to job and task. */
 export type RunResult =
@@ -34,12 +35,6 @@ export const failedAttempt = (reason: string): Ended => ({
   reason,
   runsAgentAgain: true,
 });
-
-/** The class of a run whose verdict was of another commit than the branch's. */
-export const BRANCH_MOVED = "branch_moved";
-
-/** The class of a `tool_error` that waits for the stager: it has no bound, since it says nothing about the work. */
-export const STAGER_UNREACHABLE = "stager_unreachable";
 
 /** What the run's row records. */
 export interface RunEnding {

@@ -2,6 +2,7 @@ import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { appendMarker } from "@orchestrator/shared/defer.ts";
 import { DONE_STAGE } from "@orchestrator/shared/domain.ts";
+import { type FINALIZER_EXPIRED, STAGER_UNREACHABLE } from "@orchestrator/shared/outcome_class.ts";
 import { findStage, type Pipeline } from "@orchestrator/shared/pipeline.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import type { Run } from "@orchestrator/shared/schemas/rows.ts";
@@ -16,7 +17,7 @@ import { advanceStage } from "./advance_stage.ts";
 import { decideNext, type Next } from "./decide_next.ts";
 import { enqueueStage } from "./enqueue_stage.ts";
 import { must } from "./must.ts";
-import { endingOf, type RunEnding, type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
+import { endingOf, type RunEnding, type RunResult } from "./run_result.ts";
 
 export interface SettleDeps {
   storage: Storage;
@@ -36,7 +37,7 @@ export type Settlement =
   | { kind: "superseded" };
 
 /** Who made the job go back into the queue, where it was not the run's own end. */
-export type RequeuedBy = "restart" | "shutdown" | "reaper" | "finalizer_expired" | "stager_unreachable";
+export type RequeuedBy = "restart" | "shutdown" | "reaper" | typeof FINALIZER_EXPIRED | typeof STAGER_UNREACHABLE;
 
 /**
  * Records the outcome of a run in one transaction: run, job, stage, head, the next job and the event, all or nothing. It

@@ -1,6 +1,6 @@
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
+import { STAGER_UNREACHABLE } from "@orchestrator/shared/outcome_class.ts";
 import type { TaskEvent } from "@orchestrator/shared/schemas/rows.ts";
-import { STAGER_UNREACHABLE } from "./run_result.ts";
 
 /** A stager that is away for less than this is being restarted, in ms. */
 export const OUTAGE_MS = 10 * 60_000;

@@ -1,3 +1,4 @@
+import { STAGER_UNREACHABLE } from "@orchestrator/shared/outcome_class.ts";
 import type { Stage } from "@orchestrator/shared/pipeline.ts";
 import type { StagingEvent, StagingResult } from "@orchestrator/shared/schemas/staging_run.ts";
 import { findTestedRuns } from "@orchestrator/shared/storage/find_tested_runs.ts";
@@ -10,7 +11,7 @@ import { runRef } from "./git/refs.ts";
 import { holdOf, type RunContext, writingIn } from "./run_context.ts";
 import type { RunLog } from "./run_log.ts";
 import { findPlace, type RunPlace } from "./run_place.ts";
-import { type RunResult, STAGER_UNREACHABLE } from "./run_result.ts";
+import type { RunResult } from "./run_result.ts";
 import { callStager, type StagingAnswer } from "./staging_client.ts";
 import { writeSurely } from "./write_surely.ts";
 

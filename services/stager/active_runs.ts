@@ -1,4 +1,5 @@
 import { isoTime } from "@orchestrator/shared/clock.ts";
+import { DATABASE } from "@orchestrator/shared/outcome_class.ts";
 import type { StagingRunRequest } from "@orchestrator/shared/schemas/staging_run.ts";
 import type { StagingJob } from "@orchestrator/shared/storage/read_staging_job.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
@@ -141,7 +142,7 @@ export class ActiveRuns {
         log.warn({ err: error, ...request, failures }, "the job could not be read again");
         if (failures < MAX_FAILED_READS) return;
         const reason = error instanceof Error ? error.message : String(error);
-        abort.abort(new ToolError("database", `the job could not be read again ${failures} times in a row: ${reason}`));
+        abort.abort(new ToolError(DATABASE, `the job could not be read again ${failures} times in a row: ${reason}`));
       }
     };
     const timer = setInterval(() => {

@@ -1,3 +1,4 @@
+import { STAGER_UNREACHABLE } from "../outcome_class.ts";
 import type { Job, Run, Task } from "../schemas/rows.ts";
 import { JOB_COLUMNS, RUN_COLUMNS, TASK_COLUMNS } from "./columns.ts";
 import type { Tx } from "./storage.ts";
@@ -26,7 +27,7 @@ export const readSettlementView = async (tx: Tx, runId: number): Promise<Settlem
   );
   const [counted] = await tx.query<{ n: number }>(
     `SELECT count(*) AS n FROM agent_runs
-     WHERE job_id = ? AND id < ? AND outcome = 'tool_error' AND outcome_class IS NOT 'stager_unreachable'`,
+     WHERE job_id = ? AND id < ? AND outcome = 'tool_error' AND outcome_class IS NOT '${STAGER_UNREACHABLE}'`,
     [run!.jobId, runId],
   );
   return { task: task!, job: job!, run: run!, earlier, toolErrors: counted!.n };
