@@ -1,4 +1,4 @@
-import { Notifier } from "@orchestrator/shared/notifier.ts";
+import { ChangeSignal } from "@orchestrator/shared/change_signal.ts";
 import type { TaskEvent } from "@orchestrator/shared/schemas/rows.ts";
 import { lastEventId, listEventsAfter } from "@orchestrator/shared/storage/read_events.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
@@ -12,7 +12,7 @@ const RECENT_EVENTS = 256;
  */
 export class EventFeed {
   readonly #storage: Pick<Storage, "query">;
-  readonly #committed = new Notifier();
+  readonly #committed = new ChangeSignal();
   /** The newest events, without a gap, oldest first. */
   #recent: TaskEvent[] = [];
 

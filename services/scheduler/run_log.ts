@@ -1,6 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import { Notifier } from "@orchestrator/shared/notifier.ts";
+import { ChangeSignal } from "@orchestrator/shared/change_signal.ts";
+import { isDiskFull } from "@orchestrator/shared/disk_full.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { BoundedFile, type FileLayout } from "./bounded_file.ts";
 
@@ -31,12 +32,13 @@ export interface GrowingLog extends RunLog {
   /** True once everything was written and the file was closed: it does not change any more. */
   readonly closed: boolean;
   /** Tells of each change of the file, and of its being closed. */
-  readonly changed: Notifier;
+  readonly changed: ChangeSignal;
 }
 
 const toolError = (path: string, error: unknown): ToolError => {
-  const code = String((error as NodeJS.ErrnoException).code);
-  const kind = ["ENOSPC", "EDQUOT", "EFBIG"].includes(code) ? "no_space" : "run_log";
+  const { code } = error as NodeJS.ErrnoException;
+  // A limit on the size of files (`ulimit -f`) leaves no room either.
+  const kind = isDiskFull(code) || code === "EFBIG" ? "no_space" : "run_log";
   return new ToolError(kind, `the log ${path} could not be written: ${(error as Error).message}`, { cause: error });
 };
 
@@ -57,7 +59,7 @@ export const openRunLog = async ({ path, maxBytes }: { path: string; maxBytes: n
 
 class FileRunLog implements GrowingLog {
   readonly path: string;
-  readonly changed = new Notifier();
+  readonly changed = new ChangeSignal();
   readonly #file: BoundedFile;
   /** What kept the log from being written; from then on whatever is appended is dropped, and nobody has to wait. */
   #failed: ToolError | null = null;

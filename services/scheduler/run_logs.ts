@@ -1,11 +1,11 @@
-import { Notifier } from "@orchestrator/shared/notifier.ts";
+import { ChangeSignal } from "@orchestrator/shared/change_signal.ts";
 import { type GrowingLog, openRunLog } from "./run_log.ts";
 
 /** The logs that are being written now, by run: who wants to read one while it grows finds it here. */
 export class RunLogs {
   readonly #logs = new Map<number, GrowingLog>();
   /** Tells of each log that is opened. */
-  readonly opened = new Notifier();
+  readonly opened = new ChangeSignal();
   readonly #onClosed: (bytes: number) => void;
 
   /** @param onClosed told how long each log is that has come to its end. */

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { Notifier } from "@orchestrator/shared/notifier.ts";
+import { ChangeSignal } from "@orchestrator/shared/change_signal.ts";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MIN_BYTES } from "../../../services/scheduler/bounded_file.ts";
@@ -123,7 +123,7 @@ describe("a growing log", () => {
     const layout = { moves: 0, moving: false, size: 20, dropped: 0, headBytes: 5, tailAt: 85 };
     let looks = 0;
     const log = {
-      ...{ path, closed: true, changed: new Notifier() },
+      ...{ path, closed: true, changed: new ChangeSignal() },
       get layout() {
         looks += 1;
         // The third look is the one after the first read.

@@ -1,5 +1,5 @@
 /** Lets many wait for the next change of one thing, each for as long as it likes. */
-export class Notifier {
+export class ChangeSignal {
   readonly #waiting = new Set<() => void>();
 
   /** How many wait now. */
