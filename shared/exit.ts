@@ -1,3 +1,4 @@
+import { isDiskFull } from "./disk_full.ts";
 import { ToolError } from "./tool_error.ts";
 
 /** How the services end, for whoever started them. Where several would be right, the highest is: it says most. */
@@ -29,14 +30,15 @@ const UNUSABLE = new Set([
 
 /** The system's own words for what it did not let this program do. */
 const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS"]);
-const NO_SPACE = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
+const isNoSpace = (code: string): boolean => isDiskFull(code) || code === "SQLITE_FULL";
 const IN_THE_WAY = new Set(["EEXIST", "EISDIR", "ENOENT", "ENOTDIR", "EMFILE", "ENFILE", "EIO"]);
 
 const codeOf = (error: unknown): string => String((error as { code?: unknown } | null)?.code ?? "");
 
 const isUnusable = (error: unknown, code: string): boolean =>
   error instanceof ToolError ||
-  [UNUSABLE, NOT_WRITABLE, NO_SPACE, IN_THE_WAY].some((codes) => codes.has(code)) ||
+  isNoSpace(code) ||
+  [UNUSABLE, NOT_WRITABLE, IN_THE_WAY].some((codes) => codes.has(code)) ||
   code.startsWith("SQLITE_");
 
 /** The exit code for an error that ended the start, or was met while stopping. */
@@ -54,7 +56,7 @@ export const explain = (error: unknown): string => {
   if (NOT_WRITABLE.has(code)) {
     return `a folder or file cannot be written (${message}): give it to the user that runs this service`;
   }
-  if (NO_SPACE.has(code)) return `the disk is full (${message}): make room, then start again`;
+  if (isNoSpace(code)) return `the disk is full (${message}): make room, then start again`;
   if (exitCodeOf(error) !== EXIT.failure) return message;
   return `the start failed unexpectedly (${message}): with ORCH_LOG_LEVEL=debug the log says where`;
 };

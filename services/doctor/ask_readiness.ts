@@ -1,3 +1,4 @@
+import { fetchErrorText } from "@orchestrator/shared/http/fetch_error.ts";
 import * as v from "valibot";
 
 /** What answers at the address of a service. */
@@ -43,7 +44,10 @@ export const ask = async (
     return { kind: "answer", status: response.status, text: await readText(response) };
   } catch (error) {
     signal.throwIfAborted();
-    return { kind: "nobody", reason: timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : describe(error) };
+    return {
+      kind: "nobody",
+      reason: timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : fetchErrorText(error),
+    };
   }
 };
 
@@ -66,10 +70,4 @@ const parseJson = (text: string): unknown => {
     if (error instanceof SyntaxError) return null;
     throw error;
   }
-};
-
-/** Node puts the reason of a failed fetch into `cause`, Deno into the message. */
-const describe = (error: unknown): string => {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? error.cause.message || error.message : error.message;
 };

@@ -1,3 +1,4 @@
+import { CRASH_SIGNALS } from "@orchestrator/shared/process/crash_signals.ts";
 import type { EndReason } from "./active_runs.ts";
 import type { AgentExit } from "./agent_process.ts";
 import { type Ended, failedAttempt } from "./run_result.ts";
@@ -49,13 +50,10 @@ export type ExitClass =
   /** Somebody outside ended it (the kernel out of memory, an operator): neither's fault. */
   | { kind: "tool_error"; code: "killed"; reason: string };
 
-/** Signals that a program brings upon itself. */
-const CRASHES: ReadonlySet<string> = new Set(["SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL"]);
-
 /** Decides what an exit means where the agent was not ended by the scheduler; whoever ended it knows the outcome already. */
 export const classifyExit = ({ code, signal }: AgentExit): ExitClass => {
   if (signal !== null) {
-    return CRASHES.has(signal)
+    return CRASH_SIGNALS.has(signal)
       ? { kind: "failed", reason: `the agent crashed (${signal})` }
       : {
           kind: "tool_error",

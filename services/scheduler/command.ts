@@ -1,6 +1,6 @@
-import { constants } from "node:fs";
-import { access, open, stat } from "node:fs/promises";
-import { delimiter, isAbsolute, join, resolve } from "node:path";
+import { open } from "node:fs/promises";
+import { resolve } from "node:path";
+import { findExecutable } from "@orchestrator/shared/process/find_executable.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 
 /** A single argument of a process may not be longer, its final NUL included (Linux: 32 pages). */
@@ -33,52 +33,30 @@ export const withPrompt = (argv: readonly string[], prompt: string): string[] =>
   return filled;
 };
 
-type Finding = "executable" | "not_executable" | "missing";
-
-const look = async (path: string): Promise<Finding> => {
-  try {
-    if (!(await stat(path)).isFile()) return "not_executable";
-    await access(path, constants.X_OK);
-    return "executable";
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === "ENOENT" || code === "ENOTDIR") return "missing";
-    if (code === "EACCES" || code === "EPERM" || code === "ELOOP") return "not_executable";
-    throw error;
-  }
-};
-
 /**
- * The file that a command names, as `execvp` in that directory with that PATH would find it. It is looked up here and not left
- * to the runtimes, so that both start the same file and say the same about one that is not there.
+ * The file of an agent's or notification's command (see `findExecutable`), whose interpreter is there too.
  * @param path the PATH of the process to be started.
  * @throws {ToolError} `command_not_found` or `command_not_executable`.
  */
 export const findCommand = async (command: string, cwd: string, path: string | undefined): Promise<string> => {
-  const isPath = command.includes("/");
-  const folders = isPath ? [] : (path ?? "/usr/local/bin:/usr/bin:/bin").split(delimiter);
-  const candidates = isPath
-    ? [isAbsolute(command) ? command : resolve(cwd, command)]
-    : folders.map((folder) => join(resolve(cwd, folder), command));
-  let blocked: string | null = null;
-  for (const candidate of candidates) {
-    const finding = await look(candidate);
-    if (finding === "executable") {
-      await checkInterpreter(candidate, cwd);
-      return candidate;
+  const found = await findExecutable(command, cwd, path);
+  switch (found.kind) {
+    case "found":
+      await checkInterpreter(found.file, cwd);
+      return found.file;
+    case "not_executable":
+      throw new ToolError(
+        "command_not_executable",
+        `${found.file} is not an executable file: make it one (chmod +x), or correct the command in the configuration`,
+      );
+    case "not_found": {
+      const where = command.includes("/") ? `at ${resolve(cwd, command)}` : `in PATH (${path ?? "not set"})`;
+      throw new ToolError(
+        "command_not_found",
+        `the command '${command}' was not found ${where}: install it, or correct the command in the configuration`,
+      );
     }
-    if (finding === "not_executable") blocked ??= candidate;
   }
-  if (blocked !== null) {
-    throw new ToolError(
-      "command_not_executable",
-      `${blocked} is not an executable file: make it one (chmod +x), or correct the command in the configuration`,
-    );
-  }
-  throw new ToolError(
-    "command_not_found",
-    `the command '${command}' was not found ${isPath ? `at ${candidates[0]}` : `in PATH (${path ?? "not set"})`}: install it, or correct the command in the configuration`,
-  );
 };
 
 /** The kernel reads no more of a script's first line (BINPRM_BUF_SIZE). */
@@ -87,7 +65,8 @@ const FIRST_LINE_BYTES = 256;
 /** A script names the program that reads it, without which the script is no command. */
 const checkInterpreter = async (file: string, cwd: string): Promise<void> => {
   const interpreter = /^#![ \t]*([^ \t\n]+)/.exec(await firstBytes(file))?.[1];
-  if (interpreter === undefined || (await look(resolve(cwd, interpreter))) === "executable") return;
+  if (interpreter === undefined || (await findExecutable(resolve(cwd, interpreter), cwd, undefined)).kind === "found")
+    return;
   throw new ToolError(
     "command_not_executable",
     `${file} could not be started: the interpreter that its first line names, ${interpreter}, is missing or not executable`,

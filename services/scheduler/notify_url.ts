@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "@orchestrator/shared/clock.ts";
+import { fetchErrorText } from "@orchestrator/shared/http/fetch_error.ts";
 import { backoffMs } from "@orchestrator/shared/retry_delay.ts";
 import type { Notification } from "@orchestrator/shared/schemas/notification.ts";
 import type { Deliver, Delivery } from "./notifier.ts";
@@ -114,9 +115,8 @@ const judge = (status: number): PostAnswer => {
   return { kind: mayPass ? "again" : "refused", reason: `answered ${status}` };
 };
 
-/** Node puts the reason of a failed fetch into `cause`, Deno into the message, with the URL, whose path may be a secret. */
+/** Without the URL, whose path may be a secret. */
 const describe = (error: unknown, url: string): string => {
-  const { message } = error instanceof Error && error.cause instanceof Error ? error.cause : (error as Error);
   const { href, origin } = new URL(url);
-  return message.replaceAll(href, origin).replaceAll(url, origin);
+  return fetchErrorText(error).replaceAll(href, origin).replaceAll(url, origin);
 };

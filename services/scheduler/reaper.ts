@@ -101,7 +101,7 @@ export class Reaper {
   }
 
   async #judge(job: RunningJob): Promise<void> {
-    const { config, liveness, reaperCounters: counters, log } = this.#context;
+    const { config } = this.#context;
     const active = this.#activeRun(job);
     const { action, dropLeakedMark } = decide(this.#see(job, active), {
       graceMs: config.reaperGraceMs,
@@ -109,12 +109,7 @@ export class Reaper {
       launchTimeoutMs: config.launchTimeoutMs,
       livenessEnabled: config.finalizerLivenessEnabled,
     });
-    if (dropLeakedMark) {
-      const mark = liveness.see(job.jobId);
-      if (mark) liveness.clear(job.jobId, mark.runId);
-      counters.leakedMarks += 1;
-      log.warn({ jobId: job.jobId, runId: mark?.runId }, "dropped a finalizer mark whose monitor has ended");
-    }
+    if (dropLeakedMark) this.#dropMark(job.jobId, "dropped a finalizer mark whose monitor has ended");
     await this.#act(job, active, action);
     // Only now: a job whose settle failed has had its grace, and is tried again in the next sweep.
     if (action.kind !== "wait") this.#unownedSince.delete(job.jobId);
@@ -257,15 +252,20 @@ export class Reaper {
 
   /** A mark on a job that is not running, and that no monitor holds, guards nothing. */
   #dropMarksWithoutJob(running: readonly RunningJob[]): void {
-    const { liveness, activeRuns, reaperCounters, log } = this.#context;
+    const { liveness, activeRuns } = this.#context;
     const jobs = new Set(running.map((job) => job.jobId));
     for (const jobId of liveness.jobIds()) {
       if (jobs.has(jobId) || activeRuns.get(jobId)) continue;
-      const mark = liveness.see(jobId);
-      if (mark) liveness.clear(jobId, mark.runId);
-      reaperCounters.leakedMarks += 1;
-      log.warn({ jobId, runId: mark?.runId }, "dropped a finalizer mark on a job that is not running");
+      this.#dropMark(jobId, "dropped a finalizer mark on a job that is not running");
     }
+  }
+
+  #dropMark(jobId: number, message: string): void {
+    const { liveness, reaperCounters, log } = this.#context;
+    const mark = liveness.see(jobId);
+    if (mark) liveness.clear(jobId, mark.runId);
+    reaperCounters.leakedMarks += 1;
+    log.warn({ jobId, runId: mark?.runId }, message);
   }
 
   /** Ends processes of runs that were settled without them. */

@@ -1,3 +1,4 @@
+import { fetchErrorText } from "@orchestrator/shared/http/fetch_error.ts";
 import {
   type StagingEvent,
   type StagingResult,
@@ -70,7 +71,7 @@ export const callStager = async (call: StagingCall): Promise<StagingAnswer> => {
     });
   } catch (error) {
     signal.throwIfAborted();
-    return { kind: "unreachable", reason: `no answer from the stager at ${url}: ${describe(error)}` };
+    return { kind: "unreachable", reason: `no answer from the stager at ${url}: ${fetchErrorText(error)}` };
   } finally {
     silence.clear();
   }
@@ -84,7 +85,7 @@ export const callStager = async (call: StagingCall): Promise<StagingAnswer> => {
     return await follow(response.body, call, silence);
   } catch (error) {
     signal.throwIfAborted();
-    return { kind: "lost", reason: `the stager's stream broke off: ${describe(error)}` };
+    return { kind: "lost", reason: `the stager's stream broke off: ${fetchErrorText(error)}` };
   } finally {
     silence.clear();
   }
@@ -104,7 +105,7 @@ const readStart = async (body: ReadableStream<Uint8Array>, limitMs: number): Pro
       bytes += value.length;
     }
   } catch (error) {
-    chunks.push(Buffer.from(`(${describe(error)})`));
+    chunks.push(Buffer.from(`(${fetchErrorText(error)})`));
   } finally {
     clearTimeout(timer);
     stop();
@@ -127,7 +128,7 @@ const follow = async (
       silence.expectWithin(limits.silenceMs);
       const { done, value } = await reader.read();
       signal.throwIfAborted();
-      if (silence.signal.aborted) return { kind: "lost", reason: describe(silence.signal.reason) };
+      if (silence.signal.aborted) return { kind: "lost", reason: fetchErrorText(silence.signal.reason) };
       if (done) return { kind: "lost", reason: "the stager's stream ended without a result" };
       for (const line of lines.push(value)) {
         const parsed = parseEvent(line);
@@ -196,12 +197,3 @@ class Silence {
     clearTimeout(this.#timer);
   }
 }
-
-/** Node puts the reason of a failed fetch into `cause`, Deno into the message. */
-const describe = (error: unknown): string => {
-  if (!(error instanceof Error)) return String(error);
-  const cause = error.cause;
-  if (!(cause instanceof Error)) return error.message;
-  const code = (cause as NodeJS.ErrnoException).code;
-  return [error.message, code, cause.message].filter(Boolean).join(": ");
-};

@@ -3,10 +3,11 @@ import { stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openChildOutput } from "@orchestrator/shared/process/child_output.ts";
+import { findExecutable } from "@orchestrator/shared/process/find_executable.ts";
 import { markFirstToGo } from "@orchestrator/shared/process/first_to_go.ts";
 import { type ProcessId, readProcess } from "@orchestrator/shared/process/proc_table.ts";
-import { findProgram, programKind } from "./find_program.ts";
 import type { Command } from "./plan.ts";
+import { programKind } from "./program_kind.ts";
 import type { StepEnding } from "./verdict.ts";
 
 const SHELL = "/bin/sh";
@@ -60,7 +61,7 @@ export const startCommand = async (
     };
   }
   const argv: readonly string[] = command.kind === "shell" ? [SHELL, "-c", command.script] : command.argv;
-  const found = await findProgram(argv[0]!, cwd, env.PATH);
+  const found = await findExecutable(argv[0]!, cwd, env.PATH);
   if (found.kind !== "found") return unusable(argv[0]!, found.kind);
 
   const output = await openChildOutput(tempFolder);

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { lstat, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isThere } from "@orchestrator/shared/is_there.ts";
 import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import { type KernelLock, takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
@@ -89,10 +90,10 @@ const lockIfKept = async (folder: string): Promise<KernelLock | null> => {
   try {
     lock = await takeKernelLock(file);
   } catch (error) {
-    if (await exists(folder)) throw error;
+    if (await isThere(folder)) throw error;
     return null;
   }
-  if (lock === null || (await exists(file))) return lock;
+  if (lock === null || (await isThere(file))) return lock;
   lock.release();
   return null;
 };
@@ -105,14 +106,14 @@ export const runFoldersIn = async (
   stagerFolder: string,
 ): Promise<{ folder: string; identity: RunIdentity | null }[]> => {
   const runs = join(stagerFolder, RUNS_FOLDER);
-  const names = (await exists(runs)) ? await readdir(runs) : [];
+  const names = (await isThere(runs)) ? await readdir(runs) : [];
   return Promise.all(
     names.map(async (name) => ({ folder: join(runs, name), identity: await readIdentity(join(runs, name, RUN_FILE)) })),
   );
 };
 
 const readIdentity = async (file: string): Promise<RunIdentity | null> => {
-  if (!(await exists(file))) return null;
+  if (!(await isThere(file))) return null;
   try {
     const { instanceId, runId } = JSON.parse(await readFile(file, "utf8")) as Partial<RunIdentity>;
     return typeof instanceId === "string" && typeof runId === "number" ? { instanceId, runId } : null;
@@ -122,12 +123,3 @@ const readIdentity = async (file: string): Promise<RunIdentity | null> => {
     throw error;
   }
 };
-
-const exists = async (path: string): Promise<boolean> =>
-  lstat(path).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT" || error.code === "ENOTDIR") return false;
-      throw error;
-    },
-  );

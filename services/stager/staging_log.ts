@@ -1,3 +1,4 @@
+import { STAGING_RUNNER_AUTHOR } from "@orchestrator/shared/artifact.ts";
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import { writeFrontmatter } from "@orchestrator/shared/frontmatter.ts";
 import type { Tail } from "@orchestrator/shared/tail.ts";
@@ -43,7 +44,7 @@ export const writeStagingLog = (report: StagingReport): string => {
   const frontmatter = {
     work_item: report.workItemId,
     stage: STAGING_STAGE,
-    author_agent: "staging-runner",
+    author_agent: STAGING_RUNNER_AUTHOR,
     status: "completed",
     created_at: new Date(report.now).toISOString().slice(0, 10),
     model_used: "n/a",

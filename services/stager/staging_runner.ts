@@ -2,6 +2,7 @@ import { join, resolve } from "node:path";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { decideDefer } from "@orchestrator/shared/defer.ts";
+import { isDiskFull } from "@orchestrator/shared/disk_full.ts";
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
@@ -102,19 +103,17 @@ const stagingLogPath = ({ pipeline }: Pick<Config, "pipeline">, { workItemId }: 
   return artifactPath(stage ?? { artifact: "15-staging-log.md" }, workItemId);
 };
 
-/** What the disk says when it is not the work's fault. */
-const DISK_CLASSES = new Map([
-  ["ENOSPC", "no_space"],
-  ["EDQUOT", "no_space"],
-  ["EIO", "disk"],
-  ["EROFS", "disk"],
-]);
+/** What of the operating system's errors is the disk's fault. */
+const classOf = (code: unknown): string => {
+  if (isDiskFull(code)) return "no_space";
+  return code === "EIO" || code === "EROFS" ? "disk" : "exception";
+};
 
 const describeError = (error: unknown): { class: string; reason: string } => {
   if (error instanceof ToolError) return { class: error.code, reason: error.message };
   const { code, message } = error as { code?: unknown; message?: unknown };
   return {
-    class: DISK_CLASSES.get(String(code)) ?? "exception",
+    class: classOf(code),
     reason: `the staging runner itself failed: ${message ?? error}`,
   };
 };

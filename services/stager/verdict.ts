@@ -1,4 +1,5 @@
 import type { DeferDecision } from "@orchestrator/shared/defer.ts";
+import { CRASH_SIGNALS } from "@orchestrator/shared/process/crash_signals.ts";
 import type { StagingAction, Verdict } from "@orchestrator/shared/schemas/staging_run.ts";
 import type { HttpAnswer } from "./http_check.ts";
 
@@ -29,9 +30,6 @@ export type StepVerdict =
   | { verdict: "failed"; reason: string }
   | { verdict: "tool_error"; class: string; reason: string };
 
-/** Signals by which a program dies of itself. */
-const OWN_DEATHS = new Set(["SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL"]);
-
 /** How a shell tells that what it ran was killed: 128 + SIGKILL, 128 + SIGTERM. */
 const SHELL_KILLED = new Map([
   [137, "SIGKILL"],
@@ -55,7 +53,7 @@ export const judgeStep = (ending: StepEnding, infraExitCodes: readonly number[] 
     case "exited":
       return judgeExit(ending, infraExitCodes);
     case "signalled":
-      return OWN_DEATHS.has(ending.signal)
+      return CRASH_SIGNALS.has(ending.signal)
         ? failed(`died of ${ending.signal}`)
         : toolError("killed", `was ended by ${ending.signal}, which the staging runner did not send`);
     case "timed_out":

@@ -1,5 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { isDiskFull } from "../disk_full.ts";
 import { ToolError } from "../tool_error.ts";
 
 /**
@@ -18,7 +19,7 @@ export const inTempFolder = async <T>(parent: string, use: (folder: string) => P
     }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const isFull = code === "ENOSPC" || code === "EDQUOT" || /no space left/i.test(message);
+    const isFull = isDiskFull(code) || /no space left/i.test(message);
     if (error instanceof ToolError || (code === undefined && !isFull)) throw error;
     const todo = isFull ? "make room there" : "it must be a folder that this user may write to";
     throw new ToolError(

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { programKind } from "../../services/stager/find_program.ts";
+import { programKind } from "../../services/stager/program_kind.ts";
 import type { HttpAnswer } from "../../services/stager/http_check.ts";
 import type { Command } from "../../services/stager/plan.ts";
 import {

@@ -1,9 +1,8 @@
+import { isDiskFull } from "@orchestrator/shared/disk_full.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 
 /** Codes of the operating system, such as `EROFS`; the runtime's own begin with `ERR_`. */
 const SYSTEM_CODE = /^E[A-Z0-9]+$/;
-
-const DISK_IS_FULL = new Set(["ENOSPC", "EDQUOT"]);
 
 const ADVICE: readonly [codes: readonly string[], advice: string][] = [
   [["EROFS"], "mount the file system writable again"],
@@ -24,7 +23,7 @@ export const fileSystemError = (error: unknown, doing: string): ToolError | null
   const { code, path } = error as NodeJS.ErrnoException;
   if (code === undefined || !SYSTEM_CODE.test(code)) return null;
   const options = { cause: error };
-  if (DISK_IS_FULL.has(code)) return new ToolError("no_space", `${doing}: the disk is full: ${error.message}`, options);
+  if (isDiskFull(code)) return new ToolError("no_space", `${doing}: the disk is full: ${error.message}`, options);
   // The runtimes word it differently, and leave the path out where an open file failed.
   const said = error.message.includes(code) ? error.message : `${code}: ${error.message}`;
   const where = path === undefined || said.includes(path) ? "" : ` (${path})`;
