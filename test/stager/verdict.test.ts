@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { programKind } from "../../services/stager/program_kind.ts";
 import type { HttpAnswer } from "../../services/stager/http_check.ts";
 import type { Command } from "../../services/stager/plan.ts";
+import { programKind } from "../../services/stager/program_kind.ts";
 import {
   chooseAction,
   judgeStep,
