@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { FencedOffError } from "@orchestrator/shared/storage/check_epoch.ts";
-import type { Connection } from "@orchestrator/shared/storage/connection.ts";
+import { ANSWER_LIMIT_MS, type Connection } from "@orchestrator/shared/storage/connection.ts";
 import type { Storage } from "@orchestrator/shared/storage/storage.ts";
 import {
   type Holder,
@@ -20,6 +20,20 @@ import { writeSurely } from "./write_surely.ts";
 
 /** A holder renews so often within its time to live, and a challenger looks. */
 const PARTS_OF_TTL = 3;
+
+/** What a server that is slow but healthy needs at most for one request, in ms: far away, and just woken from its sleep. */
+const SLOW_ANSWER_MS = 3_000;
+
+/**
+ * How long a database server may take to answer a request of the holder's, in ms. Renewals wait behind all that is written, so
+ * that whatever gets no answer (a connection that is dead without anybody's having said so) costs them that time: a third of
+ * the time to live, so that a lease is still renewed in time where one request is lost, be it the renewal's own.
+ *
+ * The price: a server that takes longer passes for unreachable, and what was asked of it is written again, or refused with 503.
+ * A time to live of less than 9 s is too short for both, and there a lost request may cost the lease.
+ */
+export const answerLimitMs = (ttlMs: number): number =>
+  Math.min(Math.max(ttlMs / PARTS_OF_TTL, SLOW_ANSWER_MS), ANSWER_LIMIT_MS);
 
 export interface ChallengeOptions {
   holder: Holder;
@@ -77,8 +91,9 @@ export interface Tenure {
 }
 
 /**
- * Renews the lease every third of its time to live. One that has lapsed (the machine slept, the server could not be reached)
- * is renewed before anything is done under it; where the epoch has moved on, this process is no longer the scheduler.
+ * Renews the lease every third of its time to live, and at once where trying to has taken longer than that. One that has
+ * lapsed (the machine slept, the server could not be reached) is renewed before anything is done under it; where the epoch has
+ * moved on, this process is no longer the scheduler.
  */
 export class LeaseKeeper implements Tenure {
   readonly #storage: Storage;
@@ -101,7 +116,7 @@ export class LeaseKeeper implements Tenure {
     this.#clock = options.clock;
     this.#log = options.log;
     this.#renewedMs = options.clock.monotonicMs();
-    this.#schedule();
+    this.#schedule(this.#ttlMs / PARTS_OF_TTL);
   }
 
   async confirm(): Promise<void> {
@@ -125,19 +140,23 @@ export class LeaseKeeper implements Tenure {
       });
   }
 
-  #schedule(): void {
+  #schedule(inMs: number): void {
     if (this.#stopped) return;
-    this.#timer = setTimeout(() => {
-      this.#renew()
-        .catch((error: unknown) => {
-          if (error instanceof FencedOffError) return;
-          this.#log.error(
-            { err: error },
-            "the lease could not be renewed; nothing is claimed, started or pushed once it has lapsed",
-          );
-        })
-        .finally(() => this.#schedule());
-    }, this.#ttlMs / PARTS_OF_TTL);
+    this.#timer = setTimeout(() => void this.#renewInTurn(), inMs);
+  }
+
+  async #renewInTurn(): Promise<void> {
+    const beganMs = this.#clock.monotonicMs();
+    try {
+      await this.#renew();
+    } catch (error) {
+      if (!(error instanceof FencedOffError))
+        this.#log.error(
+          { err: error },
+          "the lease could not be renewed; nothing is claimed, started or pushed once it has lapsed",
+        );
+    }
+    this.#schedule(Math.max(0, this.#ttlMs / PARTS_OF_TTL - (this.#clock.monotonicMs() - beganMs)));
   }
 
   #renew(): Promise<void> {

@@ -20,7 +20,7 @@ import { endRuns } from "./end_runs.ts";
 import { removeExitNotes } from "./exit_notes.ts";
 import { FinalizerLiveness } from "./finalizer_liveness.ts";
 import { createMirrors } from "./git/mirror.ts";
-import { challenge, LeaseKeeper } from "./lease_keeper.ts";
+import { answerLimitMs, challenge, LeaseKeeper } from "./lease_keeper.ts";
 import { endLeftovers } from "./leftovers.ts";
 import { createLocalApi } from "./local_api.ts";
 import { LockKeeper } from "./lock_keeper.ts";
@@ -109,6 +109,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
       authToken: config.dbAuthToken,
       synchronous: config.dbSynchronous,
       clock,
+      answerLimitMs: answerLimitMs(ttlMs),
       hurry: hurry.signal,
       onFencedOff,
       ...busy,

@@ -23,6 +23,9 @@ const CHECKPOINT_PAGES = 4000;
 /** Pauses between tries, in ms. Each try leaves a closed connection to the garbage collector, so they grow. */
 const BUSY_PAUSES_MS = [50, 100, 250, 500, 1000, 2000];
 
+/** A request to a database server that takes longer than this, in ms, gets no answer any more. */
+export const ANSWER_LIMIT_MS = 30_000;
+
 export interface ConnectionOptions {
   url: string;
   authToken: string | null;
@@ -49,6 +52,9 @@ export class Connection {
   readonly #options: ConnectionOptions;
   readonly #client: Client;
   readonly #mutex = new Mutex();
+  #answerLimitMs = ANSWER_LIMIT_MS;
+  readonly #fetchInTime: typeof fetch = (input, init) =>
+    fetch(input, { ...init, signal: AbortSignal.timeout(this.#answerLimitMs) });
   #prepared = false;
   /** Set where the connection must not be used again. */
   #broken = false;
@@ -58,8 +64,13 @@ export class Connection {
     this.#client = createClient({
       url: options.url,
       ...(options.authToken === null ? {} : { authToken: options.authToken }),
-      ...(isFileUrl(options.url) ? { concurrency: 1, timeout: DRIVER_WAIT_MS } : { fetch: fetchInTime }),
+      ...(isFileUrl(options.url) ? { concurrency: 1, timeout: DRIVER_WAIT_MS } : { fetch: this.#fetchInTime }),
     });
+  }
+
+  /** Gives requests to a database server less time, in ms, from now on. */
+  answerWithin(ms: number): void {
+    this.#answerLimitMs = ms;
   }
 
   /** Whether the database is on a server, where a transaction must be short and an answer can get lost. */
@@ -188,12 +199,6 @@ export class StorageUnreachableError extends Error {
     this.name = "StorageUnreachableError";
   }
 }
-
-/** A request to a database server that takes longer than this, in ms, gets no answer any more. */
-const ANSWER_LIMIT_MS = 30_000;
-
-const fetchInTime: typeof fetch = (input, init) =>
-  fetch(input, { ...init, signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
 
 /** What `fetch` throws when the network fails: a TypeError of its own on Node, one without a code on Deno, or our time-out. */
 const isNetworkFault = (error: unknown): boolean =>

@@ -1,7 +1,7 @@
 import { access } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
 import type { FencedOffError } from "./check_epoch.ts";
-import { Connection, fileOfUrl, isFileUrl } from "./connection.ts";
+import { ANSWER_LIMIT_MS, Connection, fileOfUrl, isFileUrl } from "./connection.ts";
 import { countOnce } from "./count_once.ts";
 import { migrate, readKnownVersion } from "./migrate.ts";
 import { Storage } from "./storage.ts";
@@ -18,6 +18,8 @@ export interface DatabaseOptions {
   clock: Clock;
   /** Default 30 s. */
   busyLimitMs?: number;
+  /** How long a database server may take to answer a request of a write, in ms; default 30 s. */
+  answerLimitMs?: number;
   /** Once it is aborted a write waits for no lock any more. */
   hurry?: AbortSignal;
   /** Called once, when a write or a look at the fence finds that another scheduler has taken over. It must not throw. */
@@ -48,6 +50,8 @@ export const openStorage = async (
     if ((await readKnownVersion(writer)) === 0) await migrate(writer, null);
     const { instanceId, epoch } = await take(writer);
     await migrate(writer, epoch);
+    // Only now: a migration takes the time that it takes, and nothing waits behind it yet.
+    writer.answerWithin(options.answerLimitMs ?? ANSWER_LIMIT_MS);
     const storage = new Storage(writer, reader, clock, { epoch, onFencedOff: options.onFencedOff });
     await countOnce(storage);
     return { storage, instanceId };
