@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { exitNotePath, hasExitNote } from "../../../services/scheduler/exit_notes.ts";
+import { startDatabaseServer } from "../../helpers/database_server.ts";
 import { deferred } from "../../helpers/deferred.ts";
 import { FakeClock } from "../../helpers/fake_clock.ts";
 import { HeldPoints } from "../../helpers/held_points.ts";
@@ -98,6 +99,33 @@ test("with the disk full a stop leaves the run that cannot be settled, and waits
     expect([task.status, jobs.map((job) => [job.status, job.attempt])]).toEqual(["done", [["done", 1]]]);
   }
   expect(await agents()).toBe(2);
+});
+
+test("with the database's server gone a stop leaves the run that cannot be settled, too", async () => {
+  const site = await makeSite();
+  const agents = await countAgents(site);
+  const [points, clock] = [new HeldPoints(), new FakeClock()];
+  const { log, said } = keepLog();
+  const path = join(site.folder, "orchestrator.db");
+  const server = await startDatabaseServer(path);
+  const config = { leaseTtlMs: 600, ...onlyStages(site, "analysis") };
+  const scheduler = await startTestScheduler(site, { log, points, clock, config: { ...config, dbUrl: server.url } });
+  const held = points.hold("settle.before");
+  await postTask(scheduler, { workItemId: "ORCH-1" });
+  await held.arrived;
+  await server.stop();
+  held.release();
+  await expect.poll(() => said("the database cannot be used").length, { timeout: 20_000 }).toBeGreaterThan(0);
+  const stopping = scheduler.stop();
+  clock.advance(TOO_LONG_MS);
+  await stopping;
+  expect(said("left as they are")).toMatchObject([{ runs: [1] }]);
+
+  const { url } = await startDatabaseServer(path);
+  const second = await startTestScheduler(site, { config: { ...config, dbUrl: url } });
+  const { task, jobs } = await taskWhen(second, "ORCH-1", isOver);
+  expect([task.status, jobs.map((job) => [job.status, job.attempt])]).toEqual(["done", [["done", 1]]]);
+  expect(await agents()).toBe(1);
 });
 
 test("a finalizer that waits for its repository has its turn, however long a stop waits for it", async () => {
