@@ -27,11 +27,11 @@ const SECTION_NAMES = Object.keys(SECTIONS) as SectionName[];
 const ALL_SECTIONS = SECTION_NAMES.join(", ");
 
 /**
- * Reads the config file and checks its form. A missing file is an empty one, unless it was named.
- * @param named whether `ORCH_CONFIG` names the file, so that it must be there.
+ * Reads the config file and checks its form. A missing file is an empty one, unless it must be there.
+ * @param required whether it must: `ORCH_CONFIG` names it, and nobody is about to put it there.
  */
-export const readConfigFile = (path: string, named: boolean): ConfigFile => {
-  const loaded = loadText(path, named);
+export const readConfigFile = (path: string, required: boolean): ConfigFile => {
+  const loaded = loadText(path, required);
   if (loaded.kind === "fault") return withFaults([loaded.fault]);
   const reading = readYaml(loaded.text);
   if (reading.kind === "error") return withFaults([`${path}:${reading.line}: ${reading.message}`]);
@@ -43,7 +43,10 @@ export const readConfigFile = (path: string, named: boolean): ConfigFile => {
   return checkSections(path, reading.value, reading.lineOf);
 };
 
-const loadText = (path: string, named: boolean): { kind: "text"; text: string } | { kind: "fault"; fault: string } => {
+const loadText = (
+  path: string,
+  required: boolean,
+): { kind: "text"; text: string } | { kind: "fault"; fault: string } => {
   const accepted = "the path of a YAML file that can be read";
   const fault = (found: string) =>
     ({ kind: "fault", fault: `ORCH_CONFIG: ${foundAccepted(found, accepted)}` }) as const;
@@ -53,9 +56,9 @@ const loadText = (path: string, named: boolean): { kind: "text"; text: string } 
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    if (code === "ENOENT" && named) return fault(`no file at ${showValue(path)}`);
+    if (code === "ENOENT" && required) return fault(`no file at ${showValue(path)}`);
     // A data directory that is no directory is a fault of its own, which is found where the directory is needed.
-    if ((code === "ENOENT" || code === "ENOTDIR") && !named) return { kind: "text", text: "" };
+    if ((code === "ENOENT" || code === "ENOTDIR") && !required) return { kind: "text", text: "" };
     return fault(`${showValue(path)}, which cannot be read (${code})`);
   }
   try {

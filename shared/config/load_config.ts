@@ -16,6 +16,8 @@ export interface LoadOptions {
   cwd?: string;
   /** Each service is asked only for what it needs: the stager need not hold the agents' keys. Default: the scheduler. */
   service: "scheduler" | "stager";
+  /** Whether the file that `ORCH_CONFIG` names is still to be put there: then a missing one is an empty one. Default: no. */
+  configMayBeMissing?: boolean;
 }
 
 export type LoadedConfig =
@@ -30,7 +32,7 @@ type Settings = Omit<EnvironmentConfig, "maxConcurrentJobs">;
  * over the file. Nothing is written, and nothing is read but that file and the tokens' own.
  */
 export const loadConfig = (env: Environment, options?: LoadOptions): LoadedConfig => {
-  const { cwd = process.cwd(), service = "scheduler" } = options ?? {};
+  const { cwd = process.cwd(), service = "scheduler", configMayBeMissing = false } = options ?? {};
   const tokenFiles = readTokenFiles(env, cwd, service);
   const variables = new Variables({ ...env, ...tokenFiles.tokens });
   for (const { name, text } of tokenFiles.faults) variables.fault(name, text);
@@ -40,7 +42,7 @@ export const loadConfig = (env: Environment, options?: LoadOptions): LoadedConfi
   if (service === "scheduler") checkStagerUrl(settings, variables);
   checkAccess(settings, service, variables);
 
-  const file = readConfigFile(settings.configPath, variables.get("ORCH_CONFIG") !== null);
+  const file = readConfigFile(settings.configPath, variables.get("ORCH_CONFIG") !== null && !configMayBeMissing);
   const forAgents = service === "scheduler" ? env : null;
   const section = file.sections.pipeline;
   const pipeline =

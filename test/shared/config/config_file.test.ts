@@ -224,6 +224,18 @@ describe("where the file is", () => {
     rmSync(directory, { recursive: true });
   });
 
+  test("a named one may be missing for whoever is about to put it there; one that is there is read all the same", () => {
+    const named = (ORCH_CONFIG: string) =>
+      loadConfig({ ORCH_CONFIG }, { cwd: folder, service: "scheduler", configMayBeMissing: true });
+    const missing = join(folder, "none/none.yaml");
+    expect(configOf(named(missing))).toMatchObject({ configPath: missing, limits: { total: 4 } });
+    load("limits: { total: 9 }");
+    expect(configOf(named(path)).limits.total).toBe(9);
+    load("limit: 9");
+    expect(faultsOf(named(path))).toHaveLength(1);
+    expect(faultsOf(named(folder))).toEqual([expect.stringContaining("which cannot be read (EISDIR)")]);
+  });
+
   test("a file that is not UTF-8 is none", () => {
     expect(faultsOf(load(Uint8Array.of(0x61, 0xff)))).toEqual([
       `ORCH_CONFIG: found "${path}", which is not UTF-8, accepted: the path of a YAML file that can be read`,
