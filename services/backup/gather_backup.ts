@@ -1,11 +1,14 @@
-import { access, copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { copyFile, mkdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { isThere } from "@orchestrator/shared/is_there.ts";
 import { namesIn } from "@orchestrator/shared/names_in.ts";
-import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
+import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { copyDatabase } from "@orchestrator/shared/storage/copy_database.ts";
 import { DatabaseMissingError } from "@orchestrator/shared/storage/open.ts";
+import { databaseFileOf } from "../scheduler/lock_file.ts";
+import { inWorkFolder } from "./work_folder.ts";
 
 /** What a backup holds, by the paths in it. */
 export const BACKUP = {
@@ -33,11 +36,10 @@ export interface BackupOptions {
 export const gatherBackup = async (
   { config, git, say, signal }: BackupOptions,
   use: (folder: string) => Promise<void>,
-): Promise<void> => {
-  const folder = await mkdtemp(join(config.dataDir, "backup-"));
-  try {
+): Promise<void> =>
+  inWorkFolder({ parent: config.dataDir, kind: "backup", say }, async (folder) => {
     if (isFileUrl(config.dbUrl)) {
-      const path = fileOfUrl(config.dbUrl);
+      const path = await databaseFileOf(config.dbUrl);
       // Opening a file that is not there would make an empty one.
       if (!(await isThere(path))) throw new DatabaseMissingError(path);
       await copyDatabase(config.dbUrl, join(folder, BACKUP.database));
@@ -60,10 +62,7 @@ export const gatherBackup = async (
     await copySecrets(join(config.dataDir, "secrets"), join(folder, BACKUP.secrets));
     signal?.throwIfAborted();
     await use(folder);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-};
+  });
 
 const mirrorsIn = async (reposDir: string): Promise<string[]> =>
   (await namesIn(reposDir)).filter((name) => name.endsWith(".git")).map((name) => join(reposDir, name));
@@ -74,12 +73,6 @@ const copySecrets = async (from: string, to: string): Promise<void> => {
     if (name.endsWith(".token")) await copyFile(join(from, name), join(to, name));
   }
 };
-
-const isThere = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => error.code !== "ENOENT",
-  );
 
 const copyIfThere = (from: string, to: string): Promise<boolean> =>
   copyFile(from, to).then(

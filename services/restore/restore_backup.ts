@@ -1,9 +1,10 @@
-import { access, chmod, constants, copyFile, mkdir, mkdtemp, open, rename, rm } from "node:fs/promises";
+import { chmod, mkdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { isThere } from "@orchestrator/shared/is_there.ts";
 import { namesIn } from "@orchestrator/shared/names_in.ts";
-import { fileOfUrl, isFileUrl } from "@orchestrator/shared/storage/connection.ts";
+import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { findDamage } from "@orchestrator/shared/storage/copy_database.ts";
 import { takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
 import { readKnownVersion } from "@orchestrator/shared/storage/migrate.ts";
@@ -11,8 +12,10 @@ import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { UnusableError } from "@orchestrator/shared/unusable.ts";
 import { makeUsable } from "@orchestrator/shared/usable_folder.ts";
 import { BACKUP } from "../backup/gather_backup.ts";
-import { lockFileOf } from "../scheduler/lock_file.ts";
+import { inWorkFolder } from "../backup/work_folder.ts";
+import { databaseFileOf, lockFileOf } from "../scheduler/lock_file.ts";
 import { SchedulerRunningError } from "../scheduler/scheduler_lock.ts";
+import { bringBeside, placeIfMissing, putInPlace, takeAway } from "./place_file.ts";
 
 const MIRROR_TIMEOUT_MS = 10 * 60_000;
 
@@ -21,6 +24,7 @@ export interface RestoreOptions {
   git: Git;
   /** Told what was done, a line each. */
   say: (line: string) => void;
+  signal: AbortSignal;
 }
 
 /**
@@ -30,50 +34,67 @@ export interface RestoreOptions {
  * @throws where a scheduler runs, a database is there, or the backup is damaged; the database is not touched then.
  */
 export const restoreBackup = async (
-  { config, git, say }: RestoreOptions,
+  options: RestoreOptions,
   fill: (folder: string) => Promise<void>,
 ): Promise<void> => {
-  const { dataDir, reposDir, dbUrl, configPath } = config;
-  await makeUsable("ORCH_DATA_DIR", dataDir);
-  await makeUsable("ORCH_REPOS_DIR", reposDir);
-  const database = isFileUrl(dbUrl) ? fileOfUrl(dbUrl) : null;
-  const lock = database === null ? null : await takeKernelLock(await lockFileOf(dbUrl));
-  if (database !== null && lock === null) throw new SchedulerRunningError(null);
-  const folder = await mkdtemp(join(dataDir, "restore-"));
+  const { config, say } = options;
+  await makeUsable("ORCH_DATA_DIR", config.dataDir);
+  await makeUsable("ORCH_REPOS_DIR", config.reposDir);
+  const inFolder = (use: (folder: string) => Promise<void>): Promise<void> =>
+    inWorkFolder({ parent: config.dataDir, kind: "restore", say }, async (folder) => {
+      await fill(folder);
+      await use(folder);
+    });
+  if (!isFileUrl(config.dbUrl)) return inFolder((folder) => restoreFiles(options, folder));
+
+  const database = await databaseFileOf(config.dbUrl);
+  await makeUsable("ORCH_DB_URL", dirname(database));
+  const lock = await takeKernelLock(await lockFileOf(config.dbUrl));
+  if (lock === null) throw new SchedulerRunningError(null);
   try {
-    if (database !== null && (await isThere(database))) {
+    if (await isThere(database)) {
       throw new UnusableError(
         `there is a database at ${database}`,
         "move it away, and its mirrors, then restore again",
       );
     }
-    await fill(folder);
-    const copy = join(folder, BACKUP.database);
-    if (database !== null) await checkDatabase(copy);
-    for (const bundle of await namesIn(join(folder, BACKUP.mirrors))) {
-      const gitDir = join(reposDir, `${basename(bundle, ".bundle")}.git`);
-      await restoreMirror(git, join(folder, BACKUP.mirrors, bundle), gitDir);
-      say(`restored ${gitDir}`);
-    }
-    await mkdir(join(dataDir, BACKUP.secrets), { recursive: true, mode: 0o700 });
-    for (const name of await namesIn(join(folder, BACKUP.secrets))) {
-      const path = join(dataDir, BACKUP.secrets, name);
-      if (!(await copyIfMissing(join(folder, BACKUP.secrets, name), path))) continue;
-      await chmod(path, 0o600);
-      say(`restored ${path}`);
-    }
-    if (await copyIfMissing(join(folder, BACKUP.config), configPath)) say(`restored ${configPath}`);
-    if (database === null) return;
-    // Of another database: SQLite would take them for this one's.
-    for (const end of ["-wal", "-shm", "-journal"]) await rm(`${database}${end}`, { force: true });
-    await rename(copy, database);
-    const directory = await open(dirname(database));
-    await directory.sync().finally(() => directory.close());
-    say(`restored ${database}`);
+    // What a restore that was killed has left there: with the lock there is none that lives.
+    await takeAway(database);
+    await inFolder(async (folder) => {
+      const copy = join(folder, BACKUP.database);
+      await checkDatabase(copy);
+      await bringBeside(copy, database);
+      await restoreFiles(options, folder);
+      // Of another database: SQLite would take them for this one's.
+      for (const end of ["-wal", "-shm", "-journal"]) await rm(`${database}${end}`, { force: true });
+      options.signal.throwIfAborted();
+      await putInPlace(database);
+      say(`restored ${database}`);
+    });
   } finally {
-    await rm(folder, { recursive: true });
-    lock?.release();
+    await takeAway(database);
+    lock.release();
   }
+};
+
+/** All but the database. */
+const restoreFiles = async ({ config, git, say, signal }: RestoreOptions, folder: string): Promise<void> => {
+  const { dataDir, reposDir, configPath } = config;
+  for (const bundle of await namesIn(join(folder, BACKUP.mirrors))) {
+    signal.throwIfAborted();
+    const gitDir = join(reposDir, `${basename(bundle, ".bundle")}.git`);
+    await restoreMirror(git, join(folder, BACKUP.mirrors, bundle), gitDir, signal);
+    say(`restored ${gitDir}`);
+  }
+  await mkdir(join(dataDir, BACKUP.secrets), { recursive: true, mode: 0o700 });
+  for (const name of await namesIn(join(folder, BACKUP.secrets))) {
+    signal.throwIfAborted();
+    const path = join(dataDir, BACKUP.secrets, name);
+    await chmod(join(folder, BACKUP.secrets, name), 0o600);
+    if (await placeIfMissing("ORCH_DATA_DIR", join(folder, BACKUP.secrets, name), path)) say(`restored ${path}`);
+  }
+  signal.throwIfAborted();
+  if (await placeIfMissing("ORCH_CONFIG", join(folder, BACKUP.config), configPath)) say(`restored ${configPath}`);
 };
 
 /** @throws where the copy is damaged, or made by a newer program. */
@@ -87,31 +108,16 @@ const checkDatabase = async (path: string): Promise<void> => {
   } finally {
     await connection.close();
   }
-  const file = await open(path, "r+");
-  await file.sync().finally(() => file.close());
 };
 
 /** Every ref as it was; what is there already and goes by another name stays. */
-const restoreMirror = async (git: Git, bundle: string, gitDir: string): Promise<void> => {
-  await git.ok(["init", "--quiet", "--bare", "--template=", "--initial-branch=main", gitDir], { gitDir, cwd: "/" });
+const restoreMirror = async (git: Git, bundle: string, gitDir: string, signal: AbortSignal): Promise<void> => {
+  const init = ["init", "--quiet", "--bare", "--template=", "--initial-branch=main", gitDir];
+  await git.ok(init, { gitDir, cwd: "/", signal });
   const fetch = ["-c", "core.fsync=all", "-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-auto-maintenance"];
   await git.ok([...fetch, "--no-write-fetch-head", "--", bundle, "+refs/*:refs/*"], {
     gitDir,
+    signal,
     timeoutMs: MIRROR_TIMEOUT_MS,
   });
 };
-
-const isThere = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => error.code !== "ENOENT",
-  );
-
-const copyIfMissing = (from: string, to: string): Promise<boolean> =>
-  copyFile(from, to, constants.COPYFILE_EXCL).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => {
-      if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error;
-      return false;
-    },
-  );

@@ -8,10 +8,17 @@ import { UnusableError } from "@orchestrator/shared/unusable.ts";
  * whatever links lead there: beside a link there would be a lock of its own for each name that the database goes by.
  * @throws {UnusableError} where the links lead nowhere.
  */
-export const lockFileOf = async (dbUrl: string): Promise<string> => {
+export const lockFileOf = async (dbUrl: string): Promise<string> =>
+  join(dirname(await databaseFileOf(dbUrl)), "scheduler.lock.db");
+
+/**
+ * The file of a database, without the links that lead there; of one that is not there yet, where it would be made.
+ * @throws {UnusableError} where the links lead nowhere.
+ */
+export const databaseFileOf = async (dbUrl: string): Promise<string> => {
   const path = resolve(fileOfUrl(dbUrl));
   try {
-    return join(dirname(await realPathOf(path)), "scheduler.lock.db");
+    return await realPathOf(path);
   } catch (error) {
     const { message } = error as Error;
     throw new UnusableError(

@@ -1,51 +1,16 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { cp, mkdir, open, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Config } from "@orchestrator/shared/config/config.ts";
 import { expect, test } from "vitest";
 import { git } from "../helpers/git.ts";
-import { projectRoot, runtimeArgv } from "../helpers/runtime.ts";
 import { makeSite, postTask, type Site, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
 import { tempFolder } from "../helpers/temp_folder.ts";
-
-type Places = Pick<Config, "dataDir" | "reposDir" | "configPath">;
-
-/** Runs one of the two programs with a file as its standard output, or input. */
-const runTool = async (tool: "backup" | "restore", file: string, places: Places) => {
-  const handle = await open(file, tool === "backup" ? "w" : "r");
-  const [program, ...args] = runtimeArgv(`services/${tool}/main.ts`);
-  const child = spawn(program, args, {
-    cwd: projectRoot,
-    env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      ORCH_DATA_DIR: places.dataDir,
-      ORCH_REPOS_DIR: places.reposDir,
-      // As it is in a container, where the tokens are what is to be restored.
-      ORCH_HOST: "0.0.0.0",
-      ORCH_CONFIG: tool === "backup" ? places.configPath : "",
-    },
-    stdio: tool === "backup" ? ["ignore", handle.fd, "pipe"] : [handle.fd, "inherit", "pipe"],
-  });
-  let said = "";
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-    said += text;
-  });
-  const [code] = (await once(child, "close")) as [number];
-  await handle.close();
-  return { code, said };
-};
-
-const placesIn = (folder: string): Places => ({
-  dataDir: join(folder, "data"),
-  reposDir: join(folder, "mirrors"),
-  configPath: join(folder, "data/orchestrator.yaml"),
-});
+import { placesIn, runTool, workFoldersIn } from "./tools.ts";
 
 /** A site with one item done and one in the middle, held in `testing`; a backup was made while its agent was at work. */
 const backUpAtWork = async (): Promise<{ site: Site; tar: string; heads: string[] }> => {
   const site = await makeSite();
+  // Where it stands on the volume that a backup is restored to: there it is only in the backup.
+  site.config = { ...site.config, configPath: join(site.config.dataDir, "orchestrator.yaml") };
   await mkdir(join(site.config.dataDir, "secrets"), { recursive: true });
   await writeFile(join(site.config.dataDir, "secrets/api.token"), "a-token\n", { mode: 0o600 });
   await writeFile(site.config.configPath, "limits: { total: 4 }\n");
@@ -62,7 +27,7 @@ const backUpAtWork = async (): Promise<{ site: Site; tar: string; heads: string[
   const tar = join(site.folder, "backup.tar");
   expect(await runTool("backup", tar, site.config)).toMatchObject({ code: 0 });
   // Nothing of it stays beside the database.
-  expect((await readdir(site.config.dataDir)).filter((name) => name.startsWith("backup-"))).toEqual([]);
+  expect(await workFoldersIn(site.config.dataDir)).toEqual([]);
   await scheduler.stop();
   await writeFile(join(site.folder, "go"), "");
   return { site, tar, heads: [finished.head ?? "", half.head ?? ""] };
@@ -83,11 +48,10 @@ test("what was backed up at work is restored on another machine, and the work go
   expect((await stat(join(there.dataDir, "secrets/api.token"))).mode & 0o777).toBe(0o600);
   expect(await readFile(join(there.dataDir, "secrets/api.token"), "utf8")).toBe("a-token\n");
   expect(await readFile(there.configPath, "utf8")).toBe("limits: { total: 4 }\n");
-  expect((await readdir(there.dataDir)).filter((name) => name.startsWith("restore-"))).toEqual([]);
+  expect(await workFoldersIn(there.dataDir)).toEqual([]);
 
-  const dbUrl = `file:${join(there.dataDir, "orchestrator.db")}`;
   const workspacesDir = join(there.dataDir, "workspaces");
-  const scheduler = await startTestScheduler(site, { config: { ...there, dbUrl, workspacesDir } });
+  const scheduler = await startTestScheduler(site, { config: { ...there, workspacesDir } });
   const { task, runs } = await taskWhen(scheduler, "HALF-1", ({ task: seen }) => seen.status === "done");
   expect(runs.filter(({ outcome }) => outcome === "interrupted")).toHaveLength(1);
   expect(await git(site.remote, "rev-parse", task.branch)).toBe(task.head);
@@ -111,13 +75,22 @@ test("a restore does not touch a database that is there, nor one that a schedule
 
 test("a damaged backup puts no database in place", async () => {
   const { site, tar } = await backUpAtWork();
-  const there = placesIn(await tempFolder());
+  // With nothing said of where the database and the configuration are.
+  const there = { ...placesIn(await tempFolder()), dbUrl: "", configPath: "" };
   const cut = join(site.folder, "cut.tar");
   await cp(tar, cut);
   const file = await open(cut, "r+");
   await file.truncate(20_000);
   await file.close();
-  expect((await runTool("restore", cut, there)).code).not.toBe(0);
+  // What an earlier one has left when it was killed does not stay because this one fails.
+  await mkdir(there.dataDir);
+  await writeFile(join(there.dataDir, "orchestrator.db.restoring"), "a database");
+  const refused = await runTool("restore", cut, there);
+  expect(refused).toMatchObject({ code: 73 });
+  expect(refused.said).toContain(
+    "what standard input gave is no whole backup (tar ended with 2): begin again with one",
+  );
+  expect(await workFoldersIn(there.dataDir)).toEqual([]);
   expect((await readdir(there.dataDir)).filter((name) => name.endsWith(".db") && name !== "scheduler.lock.db")).toEqual(
     [],
   );
