@@ -5,7 +5,7 @@ import { LONGEST_DEFER_MS } from "@orchestrator/shared/defer.ts";
 import { createGit } from "@orchestrator/shared/git/run_git.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
-import { stopInTurn } from "@orchestrator/shared/stop_in_turn.ts";
+import { type Part, stopInTurn } from "@orchestrator/shared/stop_in_turn.ts";
 import { capDueTimes } from "@orchestrator/shared/storage/cap_due_times.ts";
 import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { openStorage } from "@orchestrator/shared/storage/open.ts";
@@ -79,9 +79,25 @@ export interface Scheduler {
 /**
  * Starts the scheduler. The order is the contract: lock, epoch, what an earlier process left is ended, its jobs are
  * requeued, and only then may the reaper look at an empty finalizer registry and the dispatcher claim.
+ * @throws what a part could not be started for; those that had been are stopped by then.
  */
 export const startScheduler = async (options: SchedulerOptions): Promise<Scheduler> => {
+  const started: Part[] = [];
+  try {
+    return await startParts(options, started);
+  } catch (error) {
+    // Each failure of the stop is told; what counts is why there was no start.
+    await stopInTurn(started.reverse(), options.log).catch(() => undefined);
+    throw error;
+  }
+};
+
+/** @param started takes up what stops each part, as it starts. */
+const startParts = async (options: SchedulerOptions, started: Part[]): Promise<Scheduler> => {
   const { config, clock, log, points } = options;
+  // Set by the stop; where the start fails, no time is given to anything.
+  let drainMs = 0;
+  let drainedAtMs = 0;
   const activeRuns = new ActiveRuns();
   const liveness = new FinalizerLiveness(clock);
   const fencedOff = new AbortController();
@@ -100,6 +116,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   // A kernel lock where there is a file for it; a database on a server is guarded by its lease row.
   const guardedBy = options.guardedBy ?? (isFileUrl(config.dbUrl) ? "kernel" : "lease");
   const lock = guardedBy === "kernel" ? await takeSchedulerLock(config.dbUrl, options) : null;
+  started.push(["the lock", () => lock?.release()]);
   await points.reach("start.locked");
   const { leaseTtlMs: ttlMs } = config;
   const busy = options.busyLimitMs === undefined ? {} : { busyLimitMs: options.busyLimitMs };
@@ -119,10 +136,11 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
         ? takeLease(writer, holder, isoTime(clock.now() + ttlMs))
         : challenge(writer, { ...options, holder, ttlMs, standby: config.standby }),
   ).catch((error: unknown) => {
-    lock?.release();
     throw unusableDatabase(error, config.dbUrl);
   });
+  started.push(["the database", () => storage.close()]);
   const tenure = lock ? new LockKeeper({ lock, storage, log }) : new LeaseKeeper({ ...options, storage, ttlMs });
+  started.push(["the lease", () => tenure.stop()]);
   const runLogs: RunLogs = new RunLogs((bytes) => retention.grown(bytes));
   const retention = new LogRetention({
     dataDir: config.dataDir,
@@ -130,6 +148,7 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     isOpen: (runId) => runLogs.get(runId) !== undefined,
     log,
   });
+  started.push(["the retention of logs", () => retention.idle()]);
   const git = createGit({ instanceId, parentEnv: config.parentEnv, networkConfig: config.gitNetworkConfig });
   const context: RunContext = {
     ...options,
@@ -153,6 +172,10 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   await clearTempFolder(config.dataDir);
   // Before the jobs that an earlier scheduler left are settled: some of them need a person now.
   notifier?.start();
+  const notifierMs = (): number => (fencedOff.signal.aborted ? 0 : Math.max(0, drainedAtMs - clock.monotonicMs()));
+  started.push(["the notifier", () => notifier?.stop(notifierMs())]);
+  // What the last runs say about a systemic fault may be a pause, of which people are to be told.
+  started.push(["the watch for systemic faults", () => context.faults.idle()]);
   await endLeftovers(context);
   await points.reach("start.leftovers_ended");
   await recordNotedExits(context);
@@ -167,10 +190,14 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
   await removeExitNotes(config.dataDir);
   await points.reach("start.requeued");
   const clearing = await startClearingUp(context);
+  started.push(["the clearing up of workspaces", () => clearing.stop()]);
   context.faults.restore(await readPauses(storage));
   reaper.start();
+  started.push(["the reaper", () => reaper.stop()]);
   await points.reach("start.reaper");
+  started.push(["the runs", () => endRuns(context, { drainMs, fencedOff: fencedOff.signal, onUnwritable })]);
   dispatcher.start();
+  started.push(["the dispatcher", () => dispatcher.stop()]);
   retention.start();
   await points.reach("start.dispatcher");
 
@@ -179,27 +206,10 @@ export const startScheduler = async (options: SchedulerOptions): Promise<Schedul
     context,
     reaper,
     stopClaiming: () => dispatcher.stop(),
-    stop: async (drainMs = config.drainMs) => {
-      const drainedAtMs = clock.monotonicMs() + drainMs;
-      await stopInTurn(
-        [
-          ["the dispatcher", () => dispatcher.stop()],
-          ["the runs", () => endRuns(context, { drainMs, fencedOff: fencedOff.signal, onUnwritable })],
-          ["the reaper", () => reaper.stop()],
-          ["the clearing up of workspaces", () => clearing.stop()],
-          // What the last runs say about a systemic fault may be a pause, of which people are to be told.
-          ["the watch for systemic faults", () => context.faults.idle()],
-          [
-            "the notifier",
-            () => notifier?.stop(fencedOff.signal.aborted ? 0 : Math.max(0, drainedAtMs - clock.monotonicMs())),
-          ],
-          ["the retention of logs", () => retention.idle()],
-          ["the lease", () => tenure.stop()],
-          ["the database", () => storage.close()],
-          ["the lock", () => lock?.release()],
-        ],
-        log,
-      );
+    stop: async (ms = config.drainMs) => {
+      drainMs = ms;
+      drainedAtMs = clock.monotonicMs() + ms;
+      await stopInTurn([...started].reverse(), log);
     },
   };
 };
