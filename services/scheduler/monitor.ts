@@ -197,14 +197,11 @@ const settle = async (
   const { log, reaperCounters, stagingCounters } = context;
   const hold = holdOf(run);
   const by = run.endReason?.outcome === "interrupted" ? "shutdown" : null;
-  const settlement = await writeSurely(
-    () => settleRun({ ...context, pipeline: context.config.pipeline }, hold.runId, result, by),
-    {
-      what: "settle",
-      log,
-      ...finalizing,
-    },
-  );
+  const settlement = await writeSurely(() => settleRun(context, hold.runId, result, by), {
+    what: "settle",
+    log,
+    ...finalizing,
+  });
   logSettled(context, run, result, settlement);
   if (settlement.kind === "superseded") reaperCounters.settleSuperseded += 1;
   if (settlement.kind === "settled" && settlement.next === "defer") stagingCounters.deferred += 1;

@@ -201,10 +201,9 @@ export class Reaper {
     outcomeClass: typeof LOST | typeof FINALIZER_EXPIRED,
     reason: string,
   ): Promise<Settlement> {
-    const deps = { ...this.#context, pipeline: this.#context.config.pipeline };
     const runsAgentAgain = mayRunAgain(await recordNotedExit(this.#context, job));
     const ending: Ended = { kind: "ended", outcome, class: outcomeClass, reason, runsAgentAgain };
-    return settleRun(deps, job.runId, ending, outcomeClass === LOST ? "reaper" : outcomeClass);
+    return settleRun(this.#context, job.runId, ending, outcomeClass === LOST ? "reaper" : outcomeClass);
   }
 
   /** Forgets a run that was settled in its place. Its monitor, if there is one, ends in its own time. */

@@ -179,7 +179,7 @@ const startParts = async (options: SchedulerOptions, started: Part[]): Promise<S
   await endLeftovers(context);
   await points.reach("start.leftovers_ended");
   await recordNotedExits(context);
-  const requeued = await requeueRunningJobs({ ...context, pipeline: config.pipeline });
+  const requeued = await requeueRunningJobs(context);
   if (requeued > 0) log.warn({ requeued }, "requeued the jobs that an earlier scheduler left running");
   // No delay is longer than a deferral's: what waits longer was queued by a clock that is right again.
   const latest = isoTime(clock.now() + LONGEST_DEFER_MS);

@@ -3,7 +3,7 @@ import type { Config } from "@orchestrator/shared/config/config.ts";
 import { appendMarker } from "@orchestrator/shared/defer.ts";
 import { DONE_STAGE } from "@orchestrator/shared/domain.ts";
 import { type FINALIZER_EXPIRED, STAGER_UNREACHABLE } from "@orchestrator/shared/outcome_class.ts";
-import { findStage, type Pipeline } from "@orchestrator/shared/pipeline.ts";
+import { findStage } from "@orchestrator/shared/pipeline.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import type { Run } from "@orchestrator/shared/schemas/rows.ts";
 import { blockTask } from "@orchestrator/shared/storage/block_task.ts";
@@ -23,8 +23,7 @@ export interface SettleDeps {
   storage: Storage;
   clock: Clock;
   points: Points;
-  pipeline: Pipeline;
-  config: Pick<Config, "stagingDeferDelayMs" | "stagingMaxDefers" | "stagingDeferMaxMs">;
+  config: Pick<Config, "pipeline" | "stagingDeferDelayMs" | "stagingMaxDefers" | "stagingDeferMaxMs">;
   /** From 0 to 1: the jitter of a delay. */
   random: () => number;
 }
@@ -70,7 +69,7 @@ export const settleRun = async (
 };
 
 const decide = (deps: SettleDeps, view: SettlementView, result: RunResult, random: number): Next => {
-  const stage = findStage(deps.pipeline, view.job.stage);
+  const stage = findStage(deps.config.pipeline, view.job.stage);
   if (!stage) {
     const reason = `the pipeline no longer has the stage ${view.job.stage}; put it back, or cancel the task`;
     return { kind: "block", reason };
@@ -78,7 +77,7 @@ const decide = (deps: SettleDeps, view: SettlementView, result: RunResult, rando
   return decideNext(result, {
     ...view,
     stage,
-    pipeline: deps.pipeline,
+    pipeline: deps.config.pipeline,
     defer: {
       delayMs: deps.config.stagingDeferDelayMs,
       maxDefers: deps.config.stagingMaxDefers,
@@ -146,7 +145,7 @@ const apply = async (
 
 /** Moves the task and puts the next stage's job into the queue, unless the stage is the end or waits for a person. */
 const enterStage = async (
-  { pipeline }: SettleDeps,
+  { config: { pipeline } }: SettleDeps,
   tx: Tx,
   { task, job, run }: SettlementView,
   move: { to: string; head: string; why: string | null },

@@ -61,7 +61,7 @@ export const openBenchSite = async (folder: string): Promise<BenchSite> => {
   const metrics = createSchedulerMetrics(context);
   const api = createLocalApi(context, { holder, metrics, readiness: async () => [] });
   const app = createSchedulerApp({ api, config, log, clock, stopping: new AbortController().signal });
-  const settleDeps = { storage, clock, points: noPoints, pipeline: config.pipeline, config, random: () => 0 };
+  const settleDeps = { storage, clock, points: noPoints, config, random: () => 0 };
   return { config, storage, api, app, settleDeps };
 };
 

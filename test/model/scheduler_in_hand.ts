@@ -118,7 +118,7 @@ export class SchedulerInHand {
   }
 
   requeueRunning(): Promise<number> {
-    return requeueRunningJobs({ ...this.context, pipeline: CONFIG.pipeline });
+    return requeueRunningJobs(this.context);
   }
 
   /** @returns the run that was begun, or null. */
@@ -146,7 +146,7 @@ export class SchedulerInHand {
   }
 
   settle(runId: number, result: RunResult, by: RequeuedBy | null = null): Promise<Settlement> {
-    return settleRun({ ...this.context, pipeline: CONFIG.pipeline }, runId, result, by);
+    return settleRun(this.context, runId, result, by);
   }
 
   /** As before a push. */

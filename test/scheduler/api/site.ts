@@ -106,7 +106,7 @@ export const openSite = async (
 
   const settle = async (run: ActiveRun, result: RunResult): Promise<Settlement> => {
     const settlement = await settleRun(
-      { storage, clock, points: noPoints, pipeline: config.pipeline, config, random: () => 0 },
+      { storage, clock, points: noPoints, config, random: () => 0 },
       run.claim.run.id,
       result,
     );
