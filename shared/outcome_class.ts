@@ -1,5 +1,5 @@
-// The classes of a run's outcome (`agent_runs.outcome_class`) by which something is decided. There are more, for people: those
-// of tool errors are named where they are thrown.
+// The classes of a run's outcome (`agent_runs.outcome_class`) by which something is decided, beside the prefix `git`, which
+// stands for the repository. There are more, for people: those of tool errors are named where they are thrown.
 
 /** Nobody works on the job any more, and how its run ended nobody saw. */
 export const LOST = "lost";
@@ -18,3 +18,6 @@ export const STAGER_UNREACHABLE = "stager_unreachable";
 
 /** The database was away: everybody's at once. */
 export const DATABASE = "database";
+
+/** The text of the repository that replaces an agent's role cannot be used. */
+export const PROMPT_OVERRIDE = "prompt_override";

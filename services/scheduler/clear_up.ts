@@ -8,9 +8,9 @@ import { findEarlierRun } from "@orchestrator/shared/storage/find_earlier_run.ts
 import { readTask } from "@orchestrator/shared/storage/read_task.ts";
 import type { ActiveRun } from "./active_runs.ts";
 import { kindOf } from "./git/careful_files.ts";
+import { isKept } from "./git/is_kept.ts";
 import { removeWorkspace, workspacePath } from "./git/workspace.ts";
 import { isHalfMade, itsWorkItem } from "./git/workspace_files.ts";
-import { isKept } from "./is_kept.ts";
 import { fenceOf, type RunContext } from "./run_context.ts";
 import { endLeftIn, keep } from "./run_work.ts";
 
@@ -44,15 +44,21 @@ const NOT_REMOVED = "the workspace of a task that is over could not be removed; 
 export const startClearingUp = async (context: RunContext): Promise<{ stop(): Promise<void> }> => {
   const { storage } = context;
   const turns = new Mutex();
-  for (const task of await findLeft(context)) void turns.run(() => clearUpLeft(context, async () => task));
+  let stopped = false;
+  /** Nothing is begun any more once it is stopped: the next start finds what is left. */
+  const inTurn = (find: () => Promise<Task | null>): void =>
+    void turns.run(async () => {
+      if (!stopped) await clearUpLeft(context, find);
+    });
+  for (const task of await findLeft(context)) inTurn(async () => task);
   const unsubscribe = storage.onCommitted(({ events }) => {
     for (const { kind, taskId, runId } of events) {
-      if (kind === "cancelled" && taskId !== null)
-        void turns.run(() => clearUpLeft(context, () => findUnattended(context, taskId, runId)));
+      if (kind === "cancelled" && taskId !== null) inTurn(() => findUnattended(context, taskId, runId));
     }
   });
   return {
     stop: async () => {
+      stopped = true;
       unsubscribe();
       await turns.run(async () => undefined);
     },

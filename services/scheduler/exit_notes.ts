@@ -1,7 +1,8 @@
 import { closeSync, constants, lstatSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { readSmallFile, removeTree, withDiskErrors } from "./git/careful_files.ts";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
+import { readSmallFile, withDiskErrors } from "./git/careful_files.ts";
 
 // Where the keeper of a run's agent notes that it exited 0: a file of the run's number. It stands in for the record in the
 // database only where the scheduler was killed before it could make that; then the file is all that there is.

@@ -1,6 +1,5 @@
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
-import { FINALIZER_EXPIRED } from "@orchestrator/shared/outcome_class.ts";
-import { PROMPT_OVERRIDE } from "./prompt_override.ts";
+import { FINALIZER_EXPIRED, PROMPT_OVERRIDE } from "@orchestrator/shared/outcome_class.ts";
 import type { RunFinding } from "./run_finding.ts";
 
 /** So many different tasks in a row with the same class of tool error are no accident. */

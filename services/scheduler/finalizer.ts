@@ -31,7 +31,7 @@ const STAGE_AFTER_CONFLICT = "development";
 
 /** What a finalizer works under: its mark is held in the registry for as long as it runs. */
 export interface Finalizing {
-  /** Aborted when the reaper finds the finalizer hung. */
+  /** Aborted when the reaper finds the finalizer hung, when a stop cannot write, and when the fence is lost. */
   signal: AbortSignal;
   /** Stops and restarts the mark's age while the finalizer waits for a lock or the database. */
   onWait: (waiting: boolean, waitsFor?: WaitsFor) => void;

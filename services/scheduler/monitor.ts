@@ -72,7 +72,7 @@ class FinalizerMark {
     this.#run = run;
   }
 
-  /** Set where the reaper has ended the finalizer: it has settled the run in its place. */
+  /** Set once the finalizer was ended: by the reaper, as a rule, which has settled the run in its place. */
   get expired(): { class: string; reason: string } | null {
     if (!this.#begun?.signal.aborted) return null;
     const { message } = this.#begun.signal.reason as Error;

@@ -1,15 +1,13 @@
 import type { CommittedFile } from "@orchestrator/shared/artifact.ts";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { PROMPT_OVERRIDE } from "@orchestrator/shared/outcome_class.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { baseTip } from "./git/base_tip.ts";
 import type { Mirror } from "./git/mirror.ts";
 
 /** As large as a prompt may be in an argument, so that a repository's text works with every kind of agent program. */
 const MAX_BYTES = 64 * 1024;
-
-/** The class of a run whose role's text stands in the repository and cannot be used. */
-export const PROMPT_OVERRIDE = "prompt_override";
 
 /**
  * The text by which a repository replaces an agent's role: `.orchestrator/prompts/<agent>.md` on its base branch. Never the

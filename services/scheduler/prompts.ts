@@ -68,16 +68,17 @@ ${quoted("work_item_text", text)}`;
 const OWN_FAULTS: ReadonlySet<Outcome> = new Set(["failed", "timed_out", "stalled"]);
 
 /** Why the agent is here again: a return, a retry, a note, deferrals, and the work of a run that did not succeed. */
-const history = ({ task, job, stage, leftRefs, earlierOutcome, artifactPath }: PromptInput): string | null => {
+const history = ({ task, job, stage, leftRefs, earlierOutcome, artifactPath, papers }: PromptInput): string | null => {
   const parts: string[] = [];
   const notes = notesOf(task, job);
   if (notes !== "") {
     parts.push(`This is not the first time that the work item is in this stage, or someone has left word about it. Deal with this first:
 
-${quoted("notes", notes)}
-
-If this stage has left its document before, \`git show HEAD:${artifactPath}\` shows it (it was taken out of the working directory, so
-that you write a new one).`);
+${quoted("notes", notes)}`);
+  }
+  if (papers.includes(artifactPath)) {
+    parts.push(`This stage has left its document before. It was taken out, so that you write a new one; until you commit,
+\`git show HEAD~1:${artifactPath}\` shows the old one.`);
   }
   const error = job.error?.trim() ?? "";
   if (error !== "" && earlierOutcome !== null && OWN_FAULTS.has(earlierOutcome)) {

@@ -7,11 +7,11 @@ import type { ActiveRun } from "./active_runs.ts";
 import type { Finalizing } from "./finalizer.ts";
 import { type Collected, collectWork } from "./git/collect.ts";
 import { commitMessage } from "./git/commit_message.ts";
+import { isKept } from "./git/is_kept.ts";
 import { keepWork } from "./git/keep_work.ts";
 import { runRef, wipRef } from "./git/refs.ts";
 import { workspacePath } from "./git/workspace.ts";
 import { isHalfMade } from "./git/workspace_files.ts";
-import { isKept } from "./is_kept.ts";
 import { fenceOf, type RunContext, writingIn } from "./run_context.ts";
 import type { RunPlace } from "./run_place.ts";
 

@@ -51,7 +51,7 @@ export interface SchedulerOptions {
   guardedBy?: "kernel" | "lease";
   /** How long a write waits for a database that another program has locked, in ms, before it says so; default 30 s. */
   busyLimitMs?: number;
-  /** Ends the waiting of a scheduler in standby. */
+  /** Aborted when the process is to stop: ends the waiting of a scheduler in standby, and what the next start does as well. */
   signal: AbortSignal;
   /**
    * Called once, when another scheduler has taken over: this process must end. Its agents, and what its finalizers have git do,

@@ -1,9 +1,10 @@
 import { readGate } from "@orchestrator/shared/artifact.ts";
 import { appendMarker } from "@orchestrator/shared/defer.ts";
 import { artifactPath, DEFAULT_PIPELINE, type Pipeline, type Stage } from "@orchestrator/shared/pipeline.ts";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { buildPrompt, type PromptInput } from "../../services/scheduler/prompts.ts";
 import { composeTaskContent } from "../../services/scheduler/task_content.ts";
+import { ARTIFACT, makeFixture, plainGit } from "./git/fixture.ts";
 
 const task = {
   workItemId: "ORCH-115",
@@ -37,7 +38,9 @@ const prompt = (stageName: string, changes: Partial<PromptInput> = {}): string =
     pipeline,
     artifactPath: path,
     override: null,
-    papers: pipeline.stages.map((other) => artifactPath(other, (changes.task ?? task).workItemId)),
+    papers: pipeline.stages
+      .map((other) => artifactPath(other, (changes.task ?? task).workItemId))
+      .filter((one) => one !== path),
     leftRefs: [],
     earlierOutcome: "failed",
     ...changes,
@@ -155,14 +158,26 @@ test.each([["true"], ["Null"], ["no"], ["e1"], ["a.b_c-d"], ["ORCH-1.0"]])(
 );
 
 describe("why it is here again", () => {
-  test("a return says why, once, and how to see the earlier document", () => {
+  test("a return says why, once", () => {
     const why = "review_status is CHANGES_REQUESTED (see docs/work-items/ORCH-115/12-review.md)";
     const text = prompt("development", { job: { ...job, taskContent: composeTaskContent(task, why) } });
     expect(text).toContain(`<notes>\nWhy it is here again: ${why}\n</notes>`);
     expect(count(text, why)).toBe(1);
     expect(count(text, task.description)).toBe(1);
-    expect(text).toContain("git show HEAD:docs/work-items/ORCH-115/11-development-log.md");
     expect(text).toContain("`docs/work-items/ORCH-115/12-review.md` (review)");
+    expect(text).not.toContain("git show");
+  });
+
+  test("the stage's own earlier document is shown by the command that it names", async () => {
+    const f = await makeFixture();
+    onTestFinished(() => f.remove());
+    const start = await f.commitAtRemote("main", { [ARTIFACT]: "What was wanted then.\n" });
+    await f.mirror.fetch();
+    const { path } = await f.prepare({ start });
+    const named = { ...task, workItemId: "W-1" };
+    const text = prompt("analysis", { task: named, papers: [ARTIFACT] });
+    const command = /`git (show [^`]+)`/.exec(text)?.[1]?.split(" ") ?? [];
+    expect(await plainGit(path, ...command)).toBe("What was wanted then.");
   });
 
   test("deferrals are shown", () => {

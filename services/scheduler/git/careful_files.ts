@@ -3,9 +3,7 @@ import { lstat, open } from "node:fs/promises";
 import { join } from "node:path";
 import { fileSystemError } from "./file_system_error.ts";
 
-export { removeTree } from "@orchestrator/shared/remove_tree.ts";
-
-/** Looking at and removing files that an agent may have arranged: no link is ever followed. */
+// Looking at files that an agent may have arranged: no link is ever followed.
 
 export type FileKind = "absent" | "file" | "directory" | "link" | "other";
 

@@ -1,7 +1,8 @@
 import { copyFile, readdir, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { type Git, type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
-import { kindBelow, kindOf, removeTree } from "./careful_files.ts";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
+import { kindBelow, kindOf } from "./careful_files.ts";
 import { removeTraps } from "./remove_traps.ts";
 import { plainIndex } from "./workspace_files.ts";
 

@@ -1,8 +1,8 @@
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
+import { commitWithout } from "./commit_without.ts";
 import type { Mirror } from "./mirror.ts";
 import type { OwnGitDir } from "./own_git_dir.ts";
 import { runRef, wipRef } from "./refs.ts";
-import { commitWithout } from "./taken_out.ts";
 
 /** What a workspace's git directory names. */
 export interface Tips {

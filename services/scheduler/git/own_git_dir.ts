@@ -1,7 +1,8 @@
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import { borrowObjects } from "./borrow_objects.ts";
-import { kindOf, removeTree } from "./careful_files.ts";
+import { kindOf } from "./careful_files.ts";
 import type { Mirror } from "./mirror.ts";
 import { type RefFiles, readRefFiles } from "./ref_files.ts";
 import { SCRATCH } from "./stale_files.ts";

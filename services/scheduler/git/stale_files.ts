@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { namesIn } from "@orchestrator/shared/names_in.ts";
-import { kindOf, removeTree } from "./careful_files.ts";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
+import { kindOf } from "./careful_files.ts";
 
 /** Directory inside a mirror for what lives only as long as one operation. */
 export const SCRATCH = "orchestrator-scratch";

@@ -3,12 +3,13 @@ import { basename, join } from "node:path";
 import { localBranch } from "@orchestrator/shared/git/branch_refs.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { noPoints, type Points } from "@orchestrator/shared/points.ts";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
-import { kindBelow, kindOf, removeTree, withDiskErrors } from "./careful_files.ts";
+import { kindBelow, kindOf, withDiskErrors } from "./careful_files.ts";
 import { checkOut } from "./check_out.ts";
+import { commitWithout } from "./commit_without.ts";
 import { makeGitDir } from "./make_git_dir.ts";
 import type { Mirror } from "./mirror.ts";
-import { commitWithout } from "./taken_out.ts";
 import { isHalfMade, makingMarker, savedIndex } from "./workspace_files.ts";
 
 export interface WorkspaceOptions {
@@ -39,8 +40,9 @@ export interface Workspace {
 /**
  * Makes a task's workspace ready for a run: a clone with a git directory of its own, its branch at `start`, nothing left of
  * an earlier run but what the repository ignores (caches, installed packages). The stage's earlier artifact is taken out, of
- * HEAD too (see `commitWithout`), and its folder is there. Nothing of an earlier run may be alive in it. Throws a `ToolError` for failures of git and disk,
- * and the signal's reason on abort; a workspace that was left half-made by that is made anew the next time.
+ * HEAD too (see `commitWithout`), and its folder is there. Nothing of an earlier run may be alive in it. Throws a `ToolError`
+ * for failures of git and disk, and the signal's reason on abort; a workspace that was left half-made by that is made anew the
+ * next time.
  */
 export const prepareWorkspace = (options: WorkspaceOptions): Promise<Workspace> =>
   withDiskErrors("preparing the workspace", async () => {

@@ -1,5 +1,6 @@
 import { basename, dirname, join } from "node:path";
-import { kindOf, removeTree } from "./careful_files.ts";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
+import { kindOf } from "./careful_files.ts";
 
 // Beside a workspace; a work item's id begins with a letter, so that these names are nobody's workspace.
 
