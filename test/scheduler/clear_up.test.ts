@@ -196,6 +196,30 @@ describe("once a task is cancelled while no run is under way its workspace is re
     expect(await kept(site, 1)).toBe("half");
   });
 
+  test("but nothing more is begun once the scheduler stops", async () => {
+    const site = await makeSite();
+    await site.hook("analysis", "echo half >half.txt; exit 3\n");
+    const config = onlyStages(site, "analysis");
+    const scheduler = await startTestScheduler(site, { config });
+    const { mirrors, activeRuns } = scheduler.context;
+    for (const workItemId of ["ORCH-1", "ORCH-2"]) {
+      await postTask(scheduler, { workItemId });
+      await taskWhen(scheduler, workItemId, ({ runs }) => runs[0]?.outcome === "failed");
+    }
+    await activeRuns.whenIdle();
+    // As a crash before that leaves it: what was left is to be kept yet, and each waits for the repository for that.
+    const mirror = join(site.config.reposDir, "shop.git");
+    for (const runId of [1, 2]) await git(mirror, "update-ref", "-d", `refs/orchestrator/wip/${runId}`);
+    const busy = deferred();
+    const holding = mirrors.get("shop").exclusive(() => busy.promise);
+    for (const workItemId of ["ORCH-1", "ORCH-2"]) await scheduler.api.cancelTask({ workItemId }, {});
+    const stopping = scheduler.stop();
+    busy.resolve();
+    await Promise.all([stopping, holding]);
+    expect(await workspacesOf(site)).toEqual([".ORCH-2.index", "ORCH-2"]);
+    expect(await kept(site, 1)).toBe("half");
+  });
+
   test("or at the next start, should the scheduler stop while that waits for the repository", async () => {
     const site = await makeSite();
     await site.hook("analysis", FAIL);
