@@ -1,15 +1,12 @@
-import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { isThere } from "@orchestrator/shared/is_there.ts";
-import { type KernelLock, takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
-import { UnusableError } from "@orchestrator/shared/unusable.ts";
+import { removeTree } from "@orchestrator/shared/remove_tree.ts";
+import { hasLock, lockFolder, makeLockedFolder } from "@orchestrator/shared/storage/lock_folder.ts";
 
 /** What `mkdtemp` makes of a kind. */
 const NAME = /^(backup|restore)-[A-Za-z0-9]{6}$/;
-/** Beside the content and not in it: the content is what goes into the backup. */
-const LOCK_FILE = "lock.db";
+/** Beside the lock, which is not to go into the backup. */
 const CONTENT = "content";
-const MAX_TRIES = 3;
 
 export interface WorkFolderOptions {
   /** Where it is made, and where those of earlier backups and restores are looked for. */
@@ -29,7 +26,7 @@ export const inWorkFolder = async <T>(
   use: (folder: string) => Promise<T>,
 ): Promise<T> => {
   await clearLeftFolders(parent, say);
-  const { folder, lock } = await makeLocked(parent, kind);
+  const { folder, lock } = await makeLockedFolder(parent, () => mkdtemp(join(parent, `${kind}-`)));
   try {
     const content = join(folder, CONTENT);
     await mkdir(content, { mode: 0o700 });
@@ -45,7 +42,7 @@ const clearLeftFolders = async (parent: string, say: (line: string) => void): Pr
     const folder = join(parent, entry.name);
     try {
       // Looked for before: to take a lock is to make its file.
-      const lock = (await isThere(join(folder, LOCK_FILE))) ? await lockIn(folder) : null;
+      const lock = (await hasLock(folder)) ? await lockFolder(folder) : null;
       if (lock === null) continue;
       await remove(folder).finally(() => lock.release());
       say(`removed ${folder}, which was left when its process was killed`);
@@ -57,35 +54,8 @@ const clearLeftFolders = async (parent: string, say: (line: string) => void): Pr
   }
 };
 
-/** Somebody who clears up may take a folder for left between its making and its locking: then another one is made. */
-const makeLocked = async (
-  parent: string,
-  kind: WorkFolderOptions["kind"],
-): Promise<{ folder: string; lock: KernelLock }> => {
-  for (let tries = 1; ; tries++) {
-    const folder = await mkdtemp(join(parent, `${kind}-`));
-    let fault: unknown = new UnusableError(`no folder in ${parent} stays`, "end what is clearing it");
-    try {
-      const lock = await lockIn(folder);
-      if (lock !== null) return { folder, lock };
-    } catch (error) {
-      fault = error;
-    }
-    await rm(folder, { recursive: true, force: true });
-    if (tries === MAX_TRIES) throw fault;
-  }
-};
-
-/** @returns null where a process that lives holds it, or where it was removed meanwhile. */
-const lockIn = async (folder: string): Promise<KernelLock | null> => {
-  const lock = await takeKernelLock(join(folder, LOCK_FILE));
-  if (lock === null || (await lock.findFault()) === null) return lock;
-  lock.release();
-  return null;
-};
-
 /** The lock goes last: of what is cut short here, the rest is still known for what it is. */
 const remove = async (folder: string): Promise<void> => {
-  await rm(join(folder, CONTENT), { recursive: true, force: true });
-  await rm(folder, { recursive: true, force: true });
+  await removeTree(join(folder, CONTENT));
+  await removeTree(folder);
 };

@@ -5,7 +5,8 @@ import type { Log } from "@orchestrator/shared/log.ts";
 import { endProcesses } from "@orchestrator/shared/process/end_processes.ts";
 import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import type { KernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
-import { lockLeftFolder, runFoldersIn, STAGER_FOLDER } from "./scratch.ts";
+import { lockFolder } from "@orchestrator/shared/storage/lock_folder.ts";
+import { runFoldersIn, STAGER_FOLDER } from "./scratch.ts";
 
 /**
  * Ends what killed stagers left in a scratch directory: the processes of their runs that can be seen from here, and their
@@ -23,7 +24,7 @@ export const clearLeftovers = async (options: {
     const folder = join(scratchDir, name);
     let lock: KernelLock | null = null;
     try {
-      lock = await lockLeftFolder(folder);
+      lock = await lockFolder(folder);
       if (lock === null) continue;
       cleared.processes += await endRuns(folder, clock, log);
       await removeTree(folder);

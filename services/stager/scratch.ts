@@ -3,17 +3,14 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isThere } from "@orchestrator/shared/is_there.ts";
 import { removeTree } from "@orchestrator/shared/remove_tree.ts";
-import { type KernelLock, takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
-import { ToolError } from "@orchestrator/shared/tool_error.ts";
+import type { KernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
+import { makeLockedFolder } from "@orchestrator/shared/storage/lock_folder.ts";
 
 /** The names of what stands in the scratch directory, which several stagers may share. */
 export const STAGER_FOLDER = /^stager-[0-9a-f]{16}$/;
 const CACHE_FOLDER = "cache";
-const LOCK_FILE = "lock.db";
 const RUNS_FOLDER = "runs";
 const RUN_FILE = "run.json";
-
-const MAX_TRIES = 10;
 
 /** Which run a folder belongs to: what is left of it is found by these when its stager is gone. */
 export interface RunIdentity {
@@ -39,16 +36,13 @@ export class Scratch {
   /** @param root `ORCH_SCRATCH_DIR`; made where it is missing. */
   static async open(root: string): Promise<Scratch> {
     await mkdir(root, { recursive: true });
-    for (let tries = 1; ; tries++) {
-      const folder = join(root, `stager-${randomBytes(8).toString("hex")}`);
-      await mkdir(folder);
-      const lock = await lockIfKept(folder);
-      if (lock !== null) {
-        await mkdir(join(folder, RUNS_FOLDER));
-        return new Scratch(root, folder, lock);
-      }
-      if (tries === MAX_TRIES) throw new ToolError("scratch", `no folder in ${root} stays: is something clearing it?`);
-    }
+    const { folder, lock } = await makeLockedFolder(root, async () => {
+      const path = join(root, `stager-${randomBytes(8).toString("hex")}`);
+      await mkdir(path);
+      return path;
+    });
+    await mkdir(join(folder, RUNS_FOLDER));
+    return new Scratch(root, folder, lock);
   }
 
   /** Makes the folder of a run, empty, and notes whose it is. */
@@ -79,27 +73,6 @@ export class Scratch {
     this.#lock.release();
   }
 }
-
-/**
- * Another stager that starts may take the folder for a leftover between its making and its locking, and remove it: then
- * there is no lock to be had, or one on a file that has no name any more.
- */
-const lockIfKept = async (folder: string): Promise<KernelLock | null> => {
-  const file = join(folder, LOCK_FILE);
-  let lock: KernelLock | null;
-  try {
-    lock = await takeKernelLock(file);
-  } catch (error) {
-    if (await isThere(folder)) throw error;
-    return null;
-  }
-  if (lock === null || (await isThere(file))) return lock;
-  lock.release();
-  return null;
-};
-
-/** Takes the lock of a folder whose stager is gone; null where the stager lives, or somebody else is clearing up. */
-export const lockLeftFolder = (folder: string): Promise<KernelLock | null> => lockIfKept(folder);
 
 /** The runs that a stager's folder holds; `identity` is null where its stager died before it was noted. */
 export const runFoldersIn = async (
