@@ -6,8 +6,8 @@ import { isThere } from "@orchestrator/shared/is_there.ts";
 import { namesIn } from "@orchestrator/shared/names_in.ts";
 import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { copyDatabase } from "@orchestrator/shared/storage/copy_database.ts";
+import { databaseFileOf } from "@orchestrator/shared/storage/database_file.ts";
 import { DatabaseMissingError } from "@orchestrator/shared/storage/open.ts";
-import { databaseFileOf } from "../scheduler/lock_file.ts";
 import { inWorkFolder } from "./work_folder.ts";
 
 /** What a backup holds, by the paths in it. */

@@ -6,6 +6,7 @@ import { isThere } from "@orchestrator/shared/is_there.ts";
 import { namesIn } from "@orchestrator/shared/names_in.ts";
 import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
 import { findDamage } from "@orchestrator/shared/storage/copy_database.ts";
+import { databaseFileOf } from "@orchestrator/shared/storage/database_file.ts";
 import { takeKernelLock } from "@orchestrator/shared/storage/kernel_lock.ts";
 import { readKnownVersion } from "@orchestrator/shared/storage/migrate.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
@@ -13,7 +14,7 @@ import { UnusableError } from "@orchestrator/shared/unusable.ts";
 import { makeUsable } from "@orchestrator/shared/usable_folder.ts";
 import { BACKUP } from "../backup/gather_backup.ts";
 import { inWorkFolder } from "../backup/work_folder.ts";
-import { databaseFileOf, lockFileOf } from "../scheduler/lock_file.ts";
+import { lockFileOf } from "../scheduler/lock_file.ts";
 import { SchedulerRunningError } from "../scheduler/scheduler_lock.ts";
 import { bringBeside, placeIfMissing, putInPlace, takeAway } from "./place_file.ts";
 
