@@ -1,5 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { constants } from "node:os";
 import { getRequestListener } from "@hono/node-server";
 import { problem } from "./http/problem.ts";
 
@@ -188,16 +189,17 @@ export const runtimeArguments = (): readonly string[] => (deno === undefined ? p
 
 export type StopSignal = "SIGTERM" | "SIGINT";
 
-const SIGNAL_NUMBERS: Record<StopSignal, number> = { SIGTERM: 15, SIGINT: 2 };
+/** The exit code of a process that a signal has ended, as a shell shows it: 128 + the signal's number. */
+export const exitCodeOfSignal = (signal: StopSignal): number => 128 + constants.signals[signal];
 
 /**
  * The first SIGTERM or SIGINT calls `handler`; a second one ends the process at once.
- * @param secondExitCode the exit code then; by default 128 + the signal's number, as a shell shows it
+ * @param secondExitCode the exit code then; by default the signal's
  * @returns takes the handlers away again
  */
 export const onSignals = (
   handler: (signal: StopSignal) => void,
-  secondExitCode: (signal: StopSignal) => number = (signal) => 128 + SIGNAL_NUMBERS[signal],
+  secondExitCode: (signal: StopSignal) => number = exitCodeOfSignal,
 ): (() => void) => {
   let seen = false;
   const listener = (signal: StopSignal): void => {

@@ -1,10 +1,9 @@
-import { constants } from "node:os";
 import { isatty } from "node:tty";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { loadConfig } from "@orchestrator/shared/config/load_config.ts";
 import { EXIT, exitCodeOf, explain } from "@orchestrator/shared/exit.ts";
 import { createGit, type Git } from "@orchestrator/shared/git/run_git.ts";
-import { onSignals, type StopSignal } from "@orchestrator/shared/serve.ts";
+import { exitCodeOfSignal, onSignals, type StopSignal } from "@orchestrator/shared/serve.ts";
 
 export interface Work {
   config: Config;
@@ -47,7 +46,7 @@ export const runTool = async ({ stream, configMayBeMissing = false, work, interr
   } catch (error) {
     if (error instanceof Interruption) {
       say(`interrupted (${error.by}): ${interrupted}`);
-      process.exit(128 + constants.signals[error.by]);
+      process.exit(exitCodeOfSignal(error.by));
     }
     say(explain(error));
     process.exit(exitCodeOf(error));
