@@ -21,3 +21,6 @@ export const diskSpace = async (folder: string): Promise<DiskSpace> => {
 
 /** How many bytes an unprivileged user may still write in the file system that holds `folder`. */
 export const freeBytes = async (folder: string): Promise<number> => (await diskSpace(folder)).freeBytes;
+
+/** Whether an error's code is the operating system's word for a disk, or a quota on it, that is full. */
+export const isDiskFull = (code: unknown): boolean => code === "ENOSPC" || code === "EDQUOT";

@@ -1,4 +1,4 @@
-import { isDiskFull } from "./disk_full.ts";
+import { isDiskFull } from "./disk_space.ts";
 import { ToolError } from "./tool_error.ts";
 
 /** How the services end, for whoever started them. Where several would be right, the highest is: it says most. */

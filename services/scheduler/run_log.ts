@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ChangeSignal } from "@orchestrator/shared/change_signal.ts";
-import { isDiskFull } from "@orchestrator/shared/disk_full.ts";
+import { isDiskFull } from "@orchestrator/shared/disk_space.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { BoundedFile, type FileLayout } from "./bounded_file.ts";
 

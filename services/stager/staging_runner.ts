@@ -2,7 +2,7 @@ import { join, resolve } from "node:path";
 import { type Clock, isoTime } from "@orchestrator/shared/clock.ts";
 import type { Config } from "@orchestrator/shared/config/config.ts";
 import { decideDefer } from "@orchestrator/shared/defer.ts";
-import { isDiskFull } from "@orchestrator/shared/disk_full.ts";
+import { isDiskFull } from "@orchestrator/shared/disk_space.ts";
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import type { Log } from "@orchestrator/shared/log.ts";

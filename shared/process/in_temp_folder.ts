@@ -1,6 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { isDiskFull } from "../disk_full.ts";
+import { isDiskFull } from "../disk_space.ts";
 import { ToolError } from "../tool_error.ts";
 
 /**

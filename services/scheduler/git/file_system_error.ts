@@ -1,4 +1,4 @@
-import { isDiskFull } from "@orchestrator/shared/disk_full.ts";
+import { isDiskFull } from "@orchestrator/shared/disk_space.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
 
 /** Codes of the operating system, such as `EROFS`; the runtime's own begin with `ERR_`. */
