@@ -26,7 +26,9 @@ export const commitWithout = async (
     message,
     Buffer.from(`\nfrom ${start}\nD ${quoted(artifact)}\n\nget-mark :1\ndone\n`),
   ]);
-  const args = ["fast-import", "--quiet", "--force", "--done"];
+  // A pack, which git brings to the disk and makes even of what it finds in borrowed objects: a loose copy in a workspace may
+  // be empty after a power cut, or an agent's doing, and would pass for the commit.
+  const args = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force", "--done"];
   return (await git.ok(args, { gitDir, signal, input })).trim();
 };
 

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { chmod, lstat, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, lstat, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
@@ -76,6 +76,29 @@ describe("what is taken", () => {
       expect(collected).toMatchObject({ kind: "collected", changedPaths: ["more.txt"], wipRef: null });
       expect(await f.ask("rev-parse", "refs/orchestrator/runs/1~1")).toBe(start);
       expect(await f.ask("show", `refs/orchestrator/runs/1:${ARTIFACT}`)).toBe("stale");
+    });
+
+    test.each([
+      ["empty, as a power cut leaves it", () => ""],
+      ["damaged", () => "nonsense"],
+    ])("the commit that takes it out may be %s in the workspace: it is known all the same", async (_, content) => {
+      const { start, path } = await begin();
+      await write(path, { "more.txt": "x" });
+      const head = await plainGit(path, "rev-parse", "HEAD");
+      for (const name of await readdir(join(path, ".git/objects/pack"))) {
+        if (
+          name.endsWith(".pack") &&
+          (await plainGit(path, "verify-pack", "-v", `.git/objects/pack/${name}`)).includes(head)
+        )
+          for (const part of ["pack", "idx"])
+            await rm(join(path, ".git/objects/pack", name.replace(/pack$/, part)), { force: true });
+      }
+      await rm(join(path, ".git/objects", head.slice(0, 2), head.slice(2)), { force: true });
+      await write(path, { [`.git/objects/${head.slice(0, 2)}/${head.slice(2)}`]: content() });
+      expect(await f.collect(path, { start })).toMatchObject({ kind: "collected", wipRef: null });
+      expect(await f.ask("rev-parse", "refs/orchestrator/runs/1~1")).toBe(start);
+      await rm(join(path, "more.txt"));
+      expect(await f.keep(path, { start, runId: 2 })).toMatchObject({ ref: null });
     });
 
     test("a run that wrote none has none", async () => {
