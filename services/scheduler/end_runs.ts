@@ -25,9 +25,19 @@ export interface EndRunsOptions {
  * only after that is on record, and what was collected has its ref, so that no agent is run again for it.
  */
 export const endRuns = async (
-  { activeRuns, liveness, log }: Pick<RunContext, "activeRuns" | "liveness" | "log">,
+  {
+    activeRuns,
+    liveness,
+    storage,
+    clock,
+    log,
+  }: Pick<RunContext, "activeRuns" | "liveness" | "storage" | "clock" | "log">,
   { drainMs, fencedOff, onUnwritable }: EndRunsOptions,
 ): Promise<void> => {
+  let committedMs = Number.NEGATIVE_INFINITY;
+  const unsubscribe = storage.onCommitted(() => {
+    committedMs = clock.monotonicMs();
+  });
   const interrupt = { outcome: "interrupted", class: "shutdown", reason: "the scheduler was stopped" } as const;
   for (const run of activeRuns.all()) if (run.phase === "launching") run.end(interrupt);
   const drained = sleep(drainMs, undefined, { ref: false, signal: fencedOff }).catch(() => undefined);
@@ -40,10 +50,15 @@ export const endRuns = async (
   const looking = setInterval(() => {
     // The next scheduler is there already, and this process has a deadline.
     if (fencedOff.aborted) return;
+    // Where others' writes go through, those that wait are only in the queue: a server takes them one after the other.
+    if (clock.monotonicMs() - committedMs < UNWRITTEN_MS) return;
     const runs = liveness.abortWriting(UNWRITTEN_MS, new UnwrittenError());
     if (runs.length === 0) return;
     log.error({ runs }, "the database cannot be written; runs are left as they are, for the next start to go on with");
     onUnwritable();
   }, LOOK_MS);
-  await activeRuns.whenIdle().finally(() => clearInterval(looking));
+  await activeRuns.whenIdle().finally(() => {
+    clearInterval(looking);
+    unsubscribe();
+  });
 };
