@@ -13,13 +13,22 @@ export interface FolderSpace {
   space: DiskSpace;
 }
 
-/** What the disks of these folders have room for now. */
+/**
+ * How the system says that a path leads to no folder that it may look at. A step may have removed it, or the plan has named a
+ * TMPDIR that never was: that says nothing about a disk, and must not take a verdict back.
+ */
+const NO_FOLDER = new Set(["ENOENT", "ENOTDIR", "EACCES", "ELOOP", "ENAMETOOLONG"]);
+
+/**
+ * What the disks of these folders have room for now; those without a folder are left out.
+ * @throws the system's error where a disk does not answer.
+ */
 export const spaceOf = async (folders: readonly string[]): Promise<FolderSpace[]> => {
   const spaces = [...new Set(folders)].map(async (folder) => {
     try {
       return [{ folder, space: await diskSpace(folder) }];
-    } catch {
-      // A step may have removed it, or the plan has named a TMPDIR that never was: that says nothing about a disk.
+    } catch (error) {
+      if (!NO_FOLDER.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
       return [];
     }
   });
@@ -43,8 +52,8 @@ export const describeFullDisk = (spaces: readonly FolderSpace[]): string | null 
 
 /**
  * The verdict on a step that has failed, once it is known what room its disks have left: what fails on a full disk says
- * nothing about the work. A step that clears away what it has written before it exits, as some builds do, leaves a disk that has room again;
- * it cannot be told from one that failed by itself.
+ * nothing about the work. A step that clears away what it has written before it exits, as some builds do, leaves a disk that
+ * has room again; it cannot be told from one that failed by itself.
  */
 export const judgeOnDisks = (
   failure: Extract<StepVerdict, { verdict: "failed" }>,
