@@ -84,10 +84,11 @@ test("with the disk full a stop leaves the run that cannot be settled, and waits
 
   const stopping = scheduler.stop();
   clock.advance(TOO_LONG_MS);
-  await expect.poll(() => said("left as they are")).toMatchObject([{ level: "error", runs: [1] }]);
+  await expect.poll(() => said("left as they are"), { timeout: 20_000 }).toMatchObject([{ level: "error", runs: [1] }]);
   const { activeRuns, liveness } = scheduler.context;
-  await expect.poll(() => liveness.jobIds()).toEqual([2]);
-  expect(activeRuns.all().map((run) => run.claim.run.id)).toEqual([2]);
+  await expect.poll(() => liveness.jobIds(), { timeout: 20_000 }).toEqual([2]);
+  // Between the two a run's log is closed and its workspace seen to.
+  await expect.poll(() => activeRuns.all().map((run) => run.claim.run.id), { timeout: 20_000 }).toEqual([2]);
   await disk.free();
   atWork.release();
   await stopping;
@@ -142,10 +143,10 @@ test("a finalizer that waits for its repository has its turn, however long a sto
   const holding = vi.spyOn(liveness, "hold");
   const looking = vi.spyOn(liveness, "abortWriting");
   collecting.release();
-  await expect.poll(() => holding.mock.calls.length).toBe(1);
+  await expect.poll(() => holding.mock.calls.length, { timeout: 20_000 }).toBe(1);
   const stopping = scheduler.stop();
   clock.advance(TOO_LONG_MS);
-  await expect.poll(() => looking.mock.results.at(-1)?.value).toEqual([]);
+  await expect.poll(() => looking.mock.results.at(-1)?.value, { timeout: 20_000 }).toEqual([]);
   inUse.resolve();
   await Promise.all([user, stopping]);
   expect(said("left as they are")).toEqual([]);
