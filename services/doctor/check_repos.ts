@@ -1,10 +1,10 @@
-import { access } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommittedFile } from "@orchestrator/shared/artifact.ts";
 import type { Config, RepoConfig } from "@orchestrator/shared/config/config.ts";
 import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
 import { type GitOptions, gitFailure } from "@orchestrator/shared/git/run_git.ts";
+import { isThere } from "@orchestrator/shared/is_there.ts";
 import { isStagingRunners } from "@orchestrator/shared/pipeline.ts";
 import { inTempFolder } from "@orchestrator/shared/process/in_temp_folder.ts";
 import { createTextRedactor } from "@orchestrator/shared/redact.ts";
@@ -93,7 +93,8 @@ const readPlanFile = async (
   const read = (gitDir: string): Promise<CommittedFile> =>
     readCommittedFile(git, gitDir, tip, PLAN_PATH, { maxBytes: MAX_PLAN_BYTES, signal });
   const mirror = join(config.reposDir, `${name}.git`);
-  if (await isThere(join(mirror, "objects"))) {
+  // What is wrong with a mirror that cannot be looked at is told when it is used: the remote has the commit, too.
+  if (await isThere(join(mirror, "objects")).catch(() => false)) {
     const has = await git.run(["cat-file", "-e", `${tip}^{commit}`], { gitDir: mirror, signal });
     if (has.code === 0) return read(mirror);
   }
@@ -105,12 +106,6 @@ const readPlanFile = async (
     return read(gitDir);
   });
 };
-
-const isThere = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  );
 
 /** What the plan on the base branch means for staging runs. */
 export const judgePlan = (

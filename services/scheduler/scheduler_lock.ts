@@ -1,5 +1,5 @@
-import { access } from "node:fs/promises";
 import type { Config } from "@orchestrator/shared/config/config.ts";
+import { isThere } from "@orchestrator/shared/is_there.ts";
 import type { Log } from "@orchestrator/shared/log.ts";
 import { awaitKernelLock } from "@orchestrator/shared/storage/await_kernel_lock.ts";
 import { isFileUrl } from "@orchestrator/shared/storage/connection.ts";
@@ -60,11 +60,8 @@ export type LockState = { kind: "free" } | { kind: "held"; holder: Holder | null
  */
 export const lookAtLock = async (dbUrl: string): Promise<LockState> => {
   const file = await lockFileOf(dbUrl);
-  const exists = await access(file).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => error.code !== "ENOENT" && error.code !== "ENOTDIR",
-  );
-  if (!exists) return { kind: "free" };
+  // Where that cannot be found out, whoever tries to take it says what is wrong with the file.
+  if (!(await isThere(file).catch(() => true))) return { kind: "free" };
   const lock = await takeLock(file);
   if (lock === null) return { kind: "held", holder: await findHolder(dbUrl) };
   lock.release();

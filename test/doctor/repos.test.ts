@@ -1,4 +1,4 @@
-import { mkdir, readdir } from "node:fs/promises";
+import { mkdir, readdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { checkRepos } from "../../services/doctor/check_repos.ts";
@@ -41,6 +41,15 @@ describe("repositories", () => {
     expect(shown(await checkRepos(watched)).at(-1)).toMatch(/^ok plan shop /);
     expect(commands).toContain("cat-file");
     expect(commands).not.toContain("fetch");
+  });
+
+  test("the plan is read from the remote where the mirror cannot be looked at", async () => {
+    const url = await makeRemote(await tempFolder(), { ".orchestrator/staging.yaml": PLAN });
+    const { context } = await makeContext({ stagingRunnerEnabled: true, repos: { shop: repoAt(url) } });
+    const { reposDir } = context.config;
+    await mkdir(reposDir, { recursive: true });
+    await symlink("shop.git", join(reposDir, "shop.git"));
+    expect(shown(await checkRepos(context)).at(-1)).toMatch(/^ok plan shop /);
   });
 
   test("without the staging runner no plan is asked for", async () => {

@@ -1,5 +1,6 @@
-import { access, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isThere } from "@orchestrator/shared/is_there.ts";
 import type { Points } from "@orchestrator/shared/points.ts";
 import { findMarked } from "@orchestrator/shared/process/end_processes.ts";
 import { expect, test } from "vitest";
@@ -40,16 +41,7 @@ test("an agent that was started by a start that fails is ended with it, and its 
   const points: Points = {
     reach: async (name) => {
       if (name !== "start.dispatcher") return;
-      await expect
-        .poll(
-          () =>
-            access(begun).then(
-              () => true,
-              () => false,
-            ),
-          { timeout: 20_000 },
-        )
-        .toBe(true);
+      await expect.poll(() => isThere(begun), { timeout: 20_000 }).toBe(true);
       throw new Error("the start failed");
     },
   };

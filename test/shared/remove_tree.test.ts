@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { lstat, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { isThere } from "@orchestrator/shared/is_there.ts";
 import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { tempFolder } from "../helpers/temp_folder.ts";
@@ -34,12 +35,6 @@ const becomeSomebody = (): void => {
   process.seteuid!(SOMEBODY);
   onTestFinished(() => process.seteuid!(0));
 };
-
-const isThere = (path: string): Promise<boolean> =>
-  lstat(path).then(
-    () => true,
-    () => false,
-  );
 
 /** 200 folders, each in the one before it, whose path is longer than the kernel takes. */
 const deep = (inEach: string): string =>

@@ -1,9 +1,10 @@
 import { type ChildProcess, execFile } from "node:child_process";
-import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { systemClock } from "@orchestrator/shared/clock.ts";
+import { isThere } from "@orchestrator/shared/is_there.ts";
 import { findMarked } from "@orchestrator/shared/process/end_processes.ts";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { clearLeftovers } from "../../services/stager/leftovers.ts";
@@ -14,11 +15,6 @@ import { startProgram, until } from "./harness.ts";
 
 const log = { info: () => {}, warn: () => {} };
 const clear = (scratchDir: string) => clearLeftovers({ scratchDir, clock: systemClock, log });
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );
 
 /** A stager of another process that works a run. */
 const startStager = async (
@@ -58,9 +54,9 @@ describe("clearLeftovers", () => {
     expect(processesOf(dead.folder, 5)).toBe(3);
     expect(await clear(root)).toEqual({ processes: 3, folders: 1 });
     expect(processesOf(dead.folder, 5)).toBe(0);
-    expect(await exists(dead.folder)).toBe(false);
+    expect(await isThere(dead.folder)).toBe(false);
     expect(processesOf(alive.folder, 6)).toBe(3);
-    expect(await exists(join(alive.folder, "runs", "6", "work"))).toBe(true);
+    expect(await isThere(join(alive.folder, "runs", "6", "work"))).toBe(true);
 
     await kill(alive.child);
     expect(await clear(root)).toEqual({ processes: 3, folders: 1 });
@@ -99,7 +95,7 @@ describe("clearLeftovers", () => {
     const root = await tempFolder();
     const scratch = await Scratch.open(root);
     expect(await clear(root)).toEqual({ processes: 0, folders: 0 });
-    expect(await exists(scratch.folder)).toBe(true);
+    expect(await isThere(scratch.folder)).toBe(true);
     await scratch.close();
     expect(await readdir(root)).toEqual([]);
   });

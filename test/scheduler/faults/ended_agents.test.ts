@@ -1,5 +1,6 @@
-import { access, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isThere } from "@orchestrator/shared/is_there.ts";
 import { isAlive } from "@orchestrator/shared/process/proc_table.ts";
 import { openReadOnly } from "@orchestrator/shared/storage/open.ts";
 import { describe, expect, test } from "vitest";
@@ -11,11 +12,6 @@ import { countAgents } from "./count_agents.ts";
 import { keepLog } from "./kept_log.ts";
 import { mountSmallDisk } from "./small_disk.ts";
 
-const isThere = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  );
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 const hasEnded = ({ runs }: { runs: { outcome: string | null }[] }) => (runs[0]?.outcome ?? null) !== null;
 
