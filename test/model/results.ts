@@ -1,4 +1,5 @@
 import { STAGING_STAGE } from "@orchestrator/shared/domain.ts";
+import { FOREIGN_COMMIT, STAGER_UNREACHABLE } from "@orchestrator/shared/outcome_class.ts";
 import type { RunResult } from "../../services/scheduler/run_result.ts";
 import { type Model, stageOf } from "./model.ts";
 import type { ModelMonitor } from "./model_process.ts";
@@ -39,7 +40,7 @@ const launchResult = (model: Model, monitor: ModelMonitor, name: ResultName): Ru
     case "git_error":
       return { ...toolError, class: "git_fetch" };
     case "needs_person":
-      return { kind: "needs_person", class: "foreign_commits", reason };
+      return { kind: "needs_person", class: FOREIGN_COMMIT, reason };
     case "passed":
     case "turned_down": {
       const hasFinishedWork = model
@@ -63,7 +64,7 @@ const commitResult = (model: Model, { runId, jobId }: ModelMonitor, name: Result
     case "git_error":
       return { kind: "ended", outcome: "tool_error", class: "git_push", reason, runsAgentAgain: false };
     case "needs_person":
-      return { kind: "needs_person", class: "foreign_commits", reason };
+      return { kind: "needs_person", class: FOREIGN_COMMIT, reason };
     case "branch_moved":
       return { kind: "branch_moved", reason };
     case "turned_down":
@@ -87,7 +88,7 @@ const stagingResult = (model: Model, monitor: ModelMonitor, name: ResultName): R
     case "defers_used_up":
       return { kind: "defers_used_up", class: "infra_exit_code", reason };
     case "stager_unreachable":
-      return { kind: "ended", outcome: "tool_error", class: "stager_unreachable", reason, runsAgentAgain: false };
+      return { kind: "ended", outcome: "tool_error", class: STAGER_UNREACHABLE, reason, runsAgentAgain: false };
     default:
       return commitResult(model, monitor, name);
   }

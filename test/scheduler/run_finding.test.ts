@@ -1,5 +1,14 @@
 import { OUTCOMES, type Outcome } from "@orchestrator/shared/domain.ts";
+import {
+  BRANCH_MOVED,
+  DATABASE,
+  FINALIZER_EXPIRED,
+  FOREIGN_COMMIT,
+  LOST,
+  STAGER_UNREACHABLE,
+} from "@orchestrator/shared/outcome_class.ts";
 import { expect, test } from "vitest";
+import { INTERNAL } from "../../services/scheduler/run_fault.ts";
 import { findingOf } from "../../services/scheduler/run_finding.ts";
 
 const WELL = { kind: "well" } as const;
@@ -12,24 +21,24 @@ const TABLE: [Outcome, string | null, ReturnType<typeof findingOf>][] = [
   ["failed", null, WELL],
   ["failed", "gate_failed", WELL],
   ["failed", "merge_conflict", WELL],
-  ["failed", "foreign_commits", WELL],
+  ["failed", FOREIGN_COMMIT, WELL],
   ["timed_out", null, WELL],
   ["stalled", null, WELL],
-  ["superseded", "branch_moved", WELL],
+  ["superseded", BRANCH_MOVED, WELL],
   // Something around it did not.
   ["tool_error", "stager_lost", fault("stager_lost")],
   ["tool_error", "stager_refused", fault("stager_refused")],
   ["tool_error", "git_fetch", fault("git_fetch")],
   ["tool_error", "command_not_found", fault("command_not_found")],
   ["tool_error", "launch_timeout", fault("launch_timeout")],
-  ["tool_error", "finalizer_expired", fault("finalizer_expired")],
-  ["tool_error", "internal", fault("internal")],
+  ["tool_error", FINALIZER_EXPIRED, fault(FINALIZER_EXPIRED)],
+  ["tool_error", INTERNAL, fault(INTERNAL)],
   // It did not come so far, or nobody saw how far it came.
-  ["tool_error", "stager_unreachable", NOTHING],
-  ["tool_error", "database", NOTHING],
+  ["tool_error", STAGER_UNREACHABLE, NOTHING],
+  ["tool_error", DATABASE, NOTHING],
   ["tool_error", null, NOTHING],
-  ["failed", "lost", NOTHING],
-  ["interrupted", "lost", NOTHING],
+  ["failed", LOST, NOTHING],
+  ["interrupted", LOST, NOTHING],
   ["interrupted", "shutdown", NOTHING],
   ["interrupted", "restart", NOTHING],
   ["cancelled", null, NOTHING],
