@@ -21,7 +21,10 @@ test.each([
   expect(scopeOfFault(fault, placeOf(place))).toBe(scope);
 });
 
-/** A run of the task at that place, and the class of the fault that it met; without one it went well, null: it found nothing out. */
+/**
+ * A run of the task at that place, and the class of the fault that it met; without one it went well, null: it found nothing
+ * out.
+ */
 type Row = [task: number, place: string, fault?: string | null];
 
 const findingOf = (fault: string | null | undefined): RunFinding => {

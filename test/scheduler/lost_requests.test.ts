@@ -49,8 +49,8 @@ test("a request that a server takes and never answers is given up when its time 
 });
 
 /**
- * The time that this process is given. Holder, challenger and server are all in it, so that none of them is late where a loaded
- * machine lets all of them stand still.
+ * The time that this process is given. Holder, challenger and server are all in it, so that none of them is late where a
+ * loaded machine lets all of them stand still.
  */
 const givenTime = (): Clock => {
   let givenMs = 0;
