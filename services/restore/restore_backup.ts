@@ -59,7 +59,7 @@ export const restoreBackup = async (
         "move it away, and its mirrors, then restore again",
       );
     }
-    // What a restore that was killed has left there: with the lock there is none that lives.
+    // What a restore that was killed has left there (with the lock there is none that lives): the unpacking may need its room.
     await takeAway(database);
     await inFolder(async (folder) => {
       const copy = join(folder, BACKUP.database);

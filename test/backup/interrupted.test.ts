@@ -126,6 +126,22 @@ test("what a restore that was killed has left is removed by the next one", async
   expect(await readdir(join(there.dataDir, "backup-latest"))).toEqual(["mine"]);
 });
 
+test("before a backup is unpacked there is room again where a killed restore had left a database", async () => {
+  const there = placesIn(await tempFolder());
+  await mkdir(there.dataDir);
+  const left = join(there.dataDir, "orchestrator.db.restoring");
+  await writeFile(left, "a database");
+  const git = createGit({ instanceId: "", parentEnv: { PATH: process.env.PATH ?? "" }, networkConfig: null });
+  const { signal } = new AbortController();
+  let found: boolean | null = null;
+  const restoring = restoreBackup({ config: there, git, say: () => {}, signal }, async () => {
+    found = existsSync(left);
+    throw new Error("enough");
+  });
+  await expect(restoring).rejects.toThrow("enough");
+  expect(found).toBe(false);
+});
+
 test("what a backup that was killed has left is removed by the next one", async () => {
   const from = await placesWithMuch();
   const { child, ended } = await backUpUnread(from);
