@@ -1,13 +1,10 @@
-import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
 import { symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import type { DiskSpace } from "@orchestrator/shared/disk_space.ts";
-import { describe, expect, onTestFinished, test } from "vitest";
-import { describeFullDisk, FULL_BYTES, FULL_INODES, judgeOnDisks } from "../../services/stager/full_disk.ts";
+import { describe, expect, test } from "vitest";
+import { describeFullDisk, FULL_BYTES, FULL_INODES, judgeOnDisks, spaceOf } from "../../services/stager/full_disk.ts";
+import { mountSmallDisk, type SmallDisk } from "../helpers/small_disk.ts";
 import { tempFolder } from "../helpers/temp_folder.ts";
-import { mountSmallDisk, type SmallDisk } from "../scheduler/faults/small_disk.ts";
 import { makeStager, type StagingRun, type TestStagerOptions } from "./harness.ts";
 
 const MIB = 1024 * 1024;
@@ -133,26 +130,6 @@ test("a TMPDIR that is not there, one that is no folder, and one that is no disk
   }
 });
 
-const FUSE = "/dev/fuse";
-
-/** Mounts a file system that gives no answer but errors: whoever was to serve it has gone. Needs root. */
-const mountDeadDisk = async (folder: string): Promise<void> => {
-  const options = "fd=3,rootmode=40000,user_id=0,group_id=0";
-  const mount = `exec 3<>${FUSE}; mount -i -t fuse -o ${options} orchestrator-test "$0"`;
-  await promisify(execFile)("sh", ["-ec", mount, folder]);
-  onTestFinished(async () => {
-    await promisify(execFile)("umount", ["--lazy", folder]);
-  });
-};
-
-test.runIf(existsSync(FUSE))(
-  "what fails beside a disk that cannot be looked at is not the work's, and says which",
-  async () => {
-    const temp = await tempFolder();
-    await mountDeadDisk(temp);
-    const plan = `env: { TMPDIR: "${temp}" }\n${steps("{ name: build, run: ['false'] }")}`;
-    const { result } = await (await makeStager({ plan })).run();
-    expect(result).toMatchObject({ verdict: "tool_error", action: "defer" });
-    expect(result.reason).toContain(`statfs '${temp}'`);
-  },
-);
+test("what is no word on a folder that is missing is thrown: the disk has not been seen", async () => {
+  await expect(spaceOf(["no\0path"])).rejects.toThrow();
+});
