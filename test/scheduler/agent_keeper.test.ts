@@ -4,10 +4,10 @@ import { signalProcess } from "@orchestrator/shared/process/end_processes.ts";
 import { findMarked } from "@orchestrator/shared/process/find_processes.ts";
 import { describe, expect, test } from "vitest";
 import { hasExitNote, makeExitNote, refuseExitNote, saysExited } from "../../services/scheduler/exit_notes.ts";
+import { mountSmallDisk } from "../helpers/small_disk.ts";
 import { tempFolder } from "../helpers/temp_folder.ts";
 import { until } from "../shared/process/real.ts";
 import { AgentBench } from "./agent_bench.ts";
-import { mountSmallDisk } from "./faults/small_disk.ts";
 
 const bench = new AgentBench();
 

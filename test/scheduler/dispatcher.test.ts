@@ -20,10 +20,10 @@ import { failNextCommit, unreachable } from "../helpers/failing_commits.ts";
 import { FakeClock } from "../helpers/fake_clock.ts";
 import { HeldPoints } from "../helpers/held_points.ts";
 import { insertTaskWithJob } from "../helpers/insert.ts";
+import { mountSmallDisk } from "../helpers/small_disk.ts";
 import { openTestStorage } from "../helpers/storage.ts";
 import { tempFolder } from "../helpers/temp_folder.ts";
 import { keepLog } from "./faults/kept_log.ts";
-import { mountSmallDisk } from "./faults/small_disk.ts";
 
 const PROBE_MS = 60_000;
 

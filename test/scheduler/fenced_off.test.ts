@@ -5,10 +5,10 @@ import { lockFileOf } from "../../services/scheduler/lock_file.ts";
 import { deferred } from "../helpers/deferred.ts";
 import { git } from "../helpers/git.ts";
 import { makeHangingPush } from "../helpers/hanging_push.ts";
+import { lockDatabase } from "../helpers/lock_database.ts";
 import { makeSite, postTask, startTestScheduler } from "../helpers/scheduler.ts";
 import { startSchedulerProcess } from "../helpers/scheduler_process.ts";
 import { takeOver } from "../helpers/take_over.ts";
-import { lockDatabase } from "./faults/lock_database.ts";
 
 const post = (url: string, workItemId: string): Promise<Response> =>
   fetch(`${url}/tasks`, {

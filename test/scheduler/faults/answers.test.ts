@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { systemClock } from "@orchestrator/shared/clock.ts";
 import { expect, test } from "vitest";
 import { createSchedulerApp } from "../../../services/scheduler/app.ts";
+import { lockDatabase } from "../../helpers/lock_database.ts";
 import { makeSite, startTestScheduler } from "../../helpers/scheduler.ts";
+import { mountSmallDisk } from "../../helpers/small_disk.ts";
 import { postJson, problemOf } from "../../shared/http/harness.ts";
 import { keepLog } from "./kept_log.ts";
-import { lockDatabase } from "./lock_database.ts";
 import { makeReadOnly } from "./read_only_folder.ts";
-import { mountSmallDisk } from "./small_disk.ts";
 
 /** A scheduler, as it is served, whose database has a disk of its own. */
 const serve = async () => {

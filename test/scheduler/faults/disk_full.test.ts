@@ -7,10 +7,10 @@ import { git } from "../../helpers/git.ts";
 import { HeldPoints } from "../../helpers/held_points.ts";
 import { makeDue, onlyStages } from "../../helpers/on_the_way.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
+import { mountSmallDisk } from "../../helpers/small_disk.ts";
 import { countAgents } from "./count_agents.ts";
 import { keepLog } from "./kept_log.ts";
 import { rowsSeenByOthers } from "./rows_seen_by_others.ts";
-import { mountSmallDisk } from "./small_disk.ts";
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 

@@ -3,9 +3,9 @@ import { MIN_FREE_BYTES } from "@orchestrator/shared/disk_space.ts";
 import { expect, test } from "vitest";
 import { DiskSpaceWatch } from "../../../services/scheduler/disk_space_watch.ts";
 import { FakeClock } from "../../helpers/fake_clock.ts";
+import { mountSmallDisk } from "../../helpers/small_disk.ts";
 import { tempFolder } from "../../helpers/temp_folder.ts";
 import { keepLog } from "./kept_log.ts";
-import { mountSmallDisk } from "./small_disk.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -8,9 +8,9 @@ import { exitNotePath } from "../../../services/scheduler/exit_notes.ts";
 import { makeDue, onlyStages } from "../../helpers/on_the_way.ts";
 import { makeSite, postTask, type Site, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
 import { type SchedulerProcess, startSchedulerProcess } from "../../helpers/scheduler_process.ts";
+import { mountSmallDisk } from "../../helpers/small_disk.ts";
 import { countAgents } from "./count_agents.ts";
 import { keepLog } from "./kept_log.ts";
-import { mountSmallDisk } from "./small_disk.ts";
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 const hasEnded = ({ runs }: { runs: { outcome: string | null }[] }) => (runs[0]?.outcome ?? null) !== null;

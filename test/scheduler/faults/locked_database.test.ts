@@ -1,11 +1,11 @@
 import { fileOfUrl } from "@orchestrator/shared/storage/connection.ts";
 import { expect, test } from "vitest";
 import { HeldPoints } from "../../helpers/held_points.ts";
+import { lockDatabase } from "../../helpers/lock_database.ts";
 import { onlyStages } from "../../helpers/on_the_way.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
 import { countAgents } from "./count_agents.ts";
 import { keepLog } from "./kept_log.ts";
-import { lockDatabase } from "./lock_database.ts";
 import { rowsSeenByOthers } from "./rows_seen_by_others.ts";
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";

@@ -4,15 +4,15 @@ import { isPassing } from "@orchestrator/shared/storage/is_passing.ts";
 import { expect, test } from "vitest";
 import { HeldPoints } from "../../helpers/held_points.ts";
 import { insertTaskWithJob } from "../../helpers/insert.ts";
+import { lockDatabase } from "../../helpers/lock_database.ts";
 import { onlyStages } from "../../helpers/on_the_way.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
+import { mountSmallDisk } from "../../helpers/small_disk.ts";
 import { openTestStorage } from "../../helpers/storage.ts";
 import { countAgents } from "./count_agents.ts";
 import { keepLog } from "./kept_log.ts";
-import { lockDatabase } from "./lock_database.ts";
 import { makeReadOnly } from "./read_only_folder.ts";
 import { rowsSeenByOthers } from "./rows_seen_by_others.ts";
-import { mountSmallDisk } from "./small_disk.ts";
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 

@@ -6,13 +6,13 @@ import { startDatabaseServer } from "../../helpers/database_server.ts";
 import { deferred } from "../../helpers/deferred.ts";
 import { FakeClock } from "../../helpers/fake_clock.ts";
 import { HeldPoints } from "../../helpers/held_points.ts";
+import { lockDatabase } from "../../helpers/lock_database.ts";
 import { onlyStages } from "../../helpers/on_the_way.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
 import { startSchedulerProcess } from "../../helpers/scheduler_process.ts";
+import { mountSmallDisk } from "../../helpers/small_disk.ts";
 import { countAgents } from "./count_agents.ts";
 import { keepLog } from "./kept_log.ts";
-import { lockDatabase } from "./lock_database.ts";
-import { mountSmallDisk } from "./small_disk.ts";
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 

@@ -1,31 +1,11 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileOfUrl } from "@orchestrator/shared/storage/connection.ts";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { HeldPoints } from "../../helpers/held_points.ts";
+import { lockDatabase } from "../../helpers/lock_database.ts";
 import { onlyStages } from "../../helpers/on_the_way.ts";
-import { projectRoot, runtimeArgv } from "../../helpers/runtime.ts";
-import { makeSite, postTask, type Site, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
+import { makeSite, postTask, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
-
-/** Has a foreign program take the write lock. @returns what ends it. */
-const lockDatabase = async ({ config }: Site): Promise<() => Promise<void>> => {
-  const [program, ...args] = runtimeArgv("test/helpers/hold_write_lock.ts");
-  const child = spawn(program, [...args, fileOfUrl(config.dbUrl), "60000"], {
-    cwd: projectRoot,
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const exited = once(child, "exit");
-  const end = async () => {
-    child.kill("SIGKILL");
-    await exited;
-  };
-  onTestFinished(end);
-  await once(child.stdout!, "data");
-  return end;
-};
 
 test("a hung finalizer that expires while the database is locked is aborted when its end is recorded, not before", async () => {
   const site = await makeSite({ finalizerMaxMs: 0 });
@@ -41,7 +21,7 @@ test("a hung finalizer that expires while the database is locked is aborted when
     order.push("aborted");
     return Object.getPrototypeOf(liveness).abort.call(liveness, jobId, runId, reason);
   });
-  const unlock = await lockDatabase(site);
+  const unlock = await lockDatabase(site.config.dbUrl);
   const swept = scheduler.reaper.sweep();
   await sleep(600);
   expect(order).toEqual([]);
@@ -69,7 +49,7 @@ test("the age of a mark stands still while the settle waits for a locked databas
   const held = points.hold("settle.before");
   await postTask(scheduler, { workItemId: "ORCH-1" });
   await held.arrived;
-  const unlock = await lockDatabase(site);
+  const unlock = await lockDatabase(site.config.dbUrl);
   const [jobId] = liveness.jobIds();
   const begun = liveness.see(jobId!)!.ageMs;
   // From here on a finalizer that works for half a second more is a hung one.
@@ -92,7 +72,7 @@ test("a scheduler whose database a foreign program has locked is not ready, says
   const site = await makeSite();
   const scheduler = await startTestScheduler(site);
   expect(await scheduler.api.readiness()).toEqual([]);
-  const unlock = await lockDatabase(site);
+  const unlock = await lockDatabase(site.config.dbUrl);
   const askedAt = performance.now();
   const locked = await scheduler.api.readiness();
   expect(locked).toEqual([expect.stringContaining("database")]);

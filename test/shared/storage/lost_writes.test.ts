@@ -1,22 +1,11 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { Connection, StorageBusyError } from "@orchestrator/shared/storage/connection.ts";
 import { expect, onTestFinished, test } from "vitest";
 import { insertTaskWithJob } from "../../helpers/insert.ts";
+import { lockDatabase } from "../../helpers/lock_database.ts";
 import { projectRoot, runtimeArgv } from "../../helpers/runtime.ts";
 import { openTestStorage } from "../../helpers/storage.ts";
-
-/** Starts a foreign program that holds the write lock, and waits until it has it. */
-const holdWriteLock = async (path: string, holdMs: number): Promise<ChildProcess> => {
-  const [command, ...args] = runtimeArgv("test/helpers/hold_write_lock.ts");
-  const child = spawn(command, [...args, path, String(holdMs)], {
-    cwd: projectRoot,
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  await once(child.stdout!, "data");
-  return child;
-};
 
 const readByAnotherProcess = async (path: string): Promise<string[]> => {
   const [command, ...args] = runtimeArgv("test/helpers/count_rows.ts");
@@ -27,8 +16,7 @@ const readByAnotherProcess = async (path: string): Promise<string[]> => {
 test("every acknowledged write is in the file, although a foreign program held the lock longer than the driver waits", async () => {
   const { storage, path } = await openTestStorage();
   await insertTaskWithJob(storage, { workItemId: "before" });
-  const holder = await holdWriteLock(path, 1500);
-  const ended = once(holder, "exit");
+  const unlock = await lockDatabase(path, 1500);
 
   const ids = Array.from({ length: 20 }, (_, i) => `during-${i}`);
   const acknowledged: string[] = [];
@@ -38,7 +26,7 @@ test("every acknowledged write is in the file, although a foreign program held t
       acknowledged.push(workItemId);
     }),
   );
-  await ended;
+  await unlock();
   await insertTaskWithJob(storage, { workItemId: "after" });
 
   expect(acknowledged).toEqual(ids);
@@ -47,12 +35,10 @@ test("every acknowledged write is in the file, although a foreign program held t
 
 test("a write that never gets the lock is refused as busy and leaves nothing; the next one is kept", async () => {
   const { storage, path } = await openTestStorage({ busyLimitMs: 300 });
-  const holder = await holdWriteLock(path, 60_000);
+  const unlock = await lockDatabase(path);
   const refused = insertTaskWithJob(storage, { workItemId: "refused" });
   await expect(refused).rejects.toBeInstanceOf(StorageBusyError);
-  const ended = once(holder, "exit");
-  holder.kill("SIGKILL");
-  await ended;
+  await unlock();
   await insertTaskWithJob(storage, { workItemId: "kept" });
   expect(await readByAnotherProcess(path)).toEqual(["kept"]);
 });
@@ -63,8 +49,7 @@ test("whoever waits for the lock is refused at once when there is no time left, 
   const options = { url, authToken: null, synchronous: "FULL", readOnly: false } as const;
   const connection = new Connection({ ...options, busyLimitMs: 3_600_000, hurry: hurry.signal });
   onTestFinished(() => connection.close());
-  const holder = await holdWriteLock(path, 60_000);
-  onTestFinished(() => void holder.kill("SIGKILL"));
+  await lockDatabase(path);
   const write = () => connection.transaction((tx) => tx.run("DELETE FROM task_events"));
   const waiting = write();
   const reading = connection.query("SELECT 1 AS one");
@@ -76,10 +61,9 @@ test("whoever waits for the lock is refused at once when there is no time left, 
 
 test("foreign keys, WAL and synchronous=FULL are set again after the connection was replaced", async () => {
   const { storage, path } = await openTestStorage();
-  const holder = await holdWriteLock(path, 400);
-  const ended = once(holder, "exit");
+  const unlock = await lockDatabase(path, 400);
   await insertTaskWithJob(storage, { workItemId: "through-the-lock" });
-  await ended;
+  await unlock();
   const pragmas = await storage.write(async (tx) => [
     ...(await tx.query("PRAGMA foreign_keys")),
     ...(await tx.query("PRAGMA journal_mode")),
