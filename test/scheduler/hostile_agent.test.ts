@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { git } from "../helpers/git.ts";
 import { makeSite, postTask, type Site, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
+import { writeArtifact } from "../helpers/write_artifact.ts";
 
 /** A program that leaves a trace when somebody runs it. */
 const makeCanary = async (site: Site): Promise<{ program: string; traces: () => Promise<string[]> }> => {
@@ -79,8 +80,7 @@ test("a stale verdict never passes for a new one: a review that writes nothing f
     "testing",
     `[ -e "$AGENT_HOOKS/tested" ] && exit 0
 touch "$AGENT_HOOKS/tested"
-mkdir -p "$(dirname "$ORCH_ARTIFACT")"
-printf -- '---\\nwork_item: ORCH-1\\nstage: testing\\nauthor_agent: tester\\nstatus: completed\\ncreated_at: 2026-01-01\\nmodel_used: none\\ntest_status: FAILED\\n---\\n' >"$ORCH_ARTIFACT"
+${writeArtifact("test_status: FAILED")}
 exit 99
 `,
   );
@@ -95,16 +95,13 @@ exit 99
 
 test("a stale verdict never passes for a new one: a review that tidies up with git keeps the verdict that it wrote", async () => {
   const site = await makeSite();
-  const verdict = (text: string): string => `mkdir -p "$(dirname "$ORCH_ARTIFACT")"
-printf -- '---\\nwork_item: ORCH-1\\nstage: %s\\nauthor_agent: %s\\nstatus: completed\\ncreated_at: 2026-01-01\\nmodel_used: none\\n%s\\n---\\n' "$ORCH_STAGE" "$ORCH_AGENT" "${text}" >"$ORCH_ARTIFACT"
-`;
   await site.hook(
     "testing",
-    `[ -e "$AGENT_HOOKS/tested" ] && exit 0\ntouch "$AGENT_HOOKS/tested"\n${verdict("test_status: FAILED")}exit 99\n`,
+    `[ -e "$AGENT_HOOKS/tested" ] && exit 0\ntouch "$AGENT_HOOKS/tested"\n${writeArtifact("test_status: FAILED")}\nexit 99\n`,
   );
   await site.hook(
     "review",
-    `[ -e "$AGENT_HOOKS/tested" ] || exit 0\n${verdict("review_status: CHANGES_REQUESTED")}git checkout -q -- .; git reset -q --hard; exit 99\n`,
+    `[ -e "$AGENT_HOOKS/tested" ] || exit 0\n${writeArtifact("review_status: CHANGES_REQUESTED")}\ngit checkout -q -- .; git reset -q --hard; exit 99\n`,
   );
   const scheduler = await startTestScheduler(site, {
     config: { pipeline: { ...site.config.pipeline, maxReturns: 1 } },

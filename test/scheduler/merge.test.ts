@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { git } from "../helpers/git.ts";
 import { setPreReceive } from "../helpers/remote_repository.ts";
 import { makeSite, postTask, type Site, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
+import { writeArtifact } from "../helpers/write_artifact.ts";
 
 const repos = (site: Site, over: Partial<RepoConfig>): Pick<Config, "repos"> => ({
   repos: { shop: { ...site.config.repos.shop!, ...over } },
@@ -18,18 +19,6 @@ const pushToMain = async (site: Site, path: string, text: string): Promise<void>
   await git(seed, "commit", "-q", "-m", `somebody else's ${path}`);
   await git(seed, "push", "-q", site.remote, "HEAD:main");
 };
-
-/** What an agent does that writes its artifact and nothing else. */
-const PAPER_ONLY = `mkdir -p "$(dirname "$ORCH_ARTIFACT")" && cat >"$ORCH_ARTIFACT" <<END
----
-work_item: $ORCH_WORK_ITEM_ID
-stage: $ORCH_STAGE
-author_agent: $ORCH_AGENT
-status: completed
-created_at: 2026-01-01
-model_used: none
----
-END`;
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 
@@ -130,7 +119,7 @@ describe("a repository that is not pushed, once something was merged in its mirr
     const scheduler = await startTestScheduler(site, local(site));
     await postTask(scheduler, { workItemId: "ORCH-1" });
     expect((await taskWhen(scheduler, "ORCH-1", isOver)).task.status).toBe("done");
-    await site.hook("development", `${PAPER_ONLY}\nexit 99\n`);
+    await site.hook("development", `${writeArtifact()}\nexit 99\n`);
     await postTask(scheduler, { workItemId: "ORCH-2" });
     const wasJudged = ({ runs }: { runs: { stage: string; outcome: string | null }[] }) =>
       runs.some(({ stage, outcome }) => stage === "development" && outcome !== null);

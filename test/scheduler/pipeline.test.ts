@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { git } from "../helpers/git.ts";
 import { makeSite, postTask, startTestScheduler, taskWhen } from "../helpers/scheduler.ts";
+import { writeArtifact } from "../helpers/write_artifact.ts";
 
 const STAGES = ["analysis", "architecture", "development", "review", "testing", "deploy-staging", "deploy"];
 
@@ -47,8 +48,7 @@ test("a review that asks for changes sends the item back once, with the reason i
     "review",
     `[ -e "$AGENT_HOOKS/seen" ] && exit 0
 touch "$AGENT_HOOKS/seen"
-mkdir -p "$(dirname "$ORCH_ARTIFACT")"
-printf -- '---\\nwork_item: %s\\nstage: review\\nauthor_agent: reviewer\\nstatus: completed\\ncreated_at: 2026-01-01\\nmodel_used: none\\nreview_status: CHANGES_REQUESTED\\n---\\n' "$ORCH_WORK_ITEM_ID" >"$ORCH_ARTIFACT"
+${writeArtifact("review_status: CHANGES_REQUESTED")}
 exit 99
 `,
   );

@@ -5,6 +5,7 @@ import { git } from "../../helpers/git.ts";
 import { BreakingPoints, makeDue, onlyStages, reap } from "../../helpers/on_the_way.ts";
 import { setPreReceive } from "../../helpers/remote_repository.ts";
 import { makeSite, postTask, type Site, startTestScheduler, taskWhen } from "../../helpers/scheduler.ts";
+import { writeArtifact } from "../../helpers/write_artifact.ts";
 
 const isOver = ({ task }: { task: { status: string } }) => task.status !== "active";
 
@@ -31,8 +32,7 @@ test("an agent that ends with 0 upon the signal of a stop has not finished: afte
   await writeFile(
     program,
     `cat >/dev/null
-mkdir -p "$(dirname "$ORCH_ARTIFACT")"
-printf -- '---\\nwork_item: ORCH-1\\nstage: analysis\\nauthor_agent: analyst\\nstatus: completed\\ncreated_at: 2026-01-01\\nmodel_used: none\\n---\\nby run %s\\n' "$ORCH_RUN_ID" >"$ORCH_ARTIFACT"
+${writeArtifact("note: by run $ORCH_RUN_ID")}
 [ -e ${began} ] && exit 0
 trap 'exit 0' TERM
 touch ${began}
