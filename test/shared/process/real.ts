@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { signalProcess } from "@orchestrator/shared/process/end_processes.ts";
 import {
   isAlive,
   listPids,
@@ -98,7 +99,8 @@ const isTheirs = (entry: ProcessEntry): boolean =>
 
 afterEach(() => {
   for (const entry of listPids().map(readProcess)) {
-    if (entry !== null && isTheirs(entry)) process.kill(entry.pid, "SIGKILL");
+    // Some of those that have ended may be reaped between the two.
+    if (entry !== null && isTheirs(entry)) signalProcess(entry, "SIGKILL");
   }
   written.splice(0);
   for (const child of children.splice(0)) child.stdout?.destroy();
