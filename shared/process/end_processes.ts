@@ -64,13 +64,19 @@ export const signalProcess = ({ pid, started }: ProcessId, name: NodeJS.Signals)
   if (name === "SIGTERM" && entry.state.toUpperCase() === "T") kill(pid, "SIGCONT");
 };
 
+/**
+ * The oldest first, by more than the pid: what was forked while the scan ran is found last, and pids begin anew. Of two that
+ * began in the same tick of the kernel's clock the smaller pid is the older, as a rule.
+ */
+const byAge = (one: ProcessId, other: ProcessId): number => one.started - other.started || one.pid - other.pid;
+
 /** Signals what `matches` finds and `seen` does not hold yet (SIGKILL: all of it); true if something new was found. */
 const sweep = (matches: Matcher, name: "SIGTERM" | "SIGKILL", seen: Seen): boolean => {
   let news = false;
   const newestFirst = findMatching(matches);
   // SIGTERM to the oldest first: whoever waits for a child is to know why it went. SIGKILL to the newest first and as soon as
   // it is found: what is forking has the least time to get away.
-  for (const { pid, started } of name === "SIGTERM" ? [...newestFirst].reverse() : newestFirst) {
+  for (const { pid, started } of name === "SIGTERM" ? [...newestFirst].sort(byAge) : newestFirst) {
     const key = `${pid}:${started}`;
     const isNew = !seen.has(key);
     if (isNew) seen.set(key, { pid, started, exe: readExe(pid) });

@@ -1,13 +1,20 @@
+import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "@orchestrator/shared/clock.ts";
-import { endProcesses, findMarked, type Marks, signalProcess } from "@orchestrator/shared/process/end_processes.ts";
+import {
+  endMatching,
+  endProcesses,
+  findMarked,
+  type Marks,
+  signalProcess,
+} from "@orchestrator/shared/process/end_processes.ts";
 import { findMatching, protectedPids } from "@orchestrator/shared/process/find_processes.ts";
 import { killLeftovers } from "@orchestrator/shared/process/kill_leftovers.ts";
-import { isAlive, readProcess } from "@orchestrator/shared/process/proc_table.ts";
-import { expect, test } from "vitest";
+import { isAlive, listPids, type ProcessEntry, readProcess } from "@orchestrator/shared/process/proc_table.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { isUp, startProgram, startScript, startZombie, tempFolder, until } from "./real.ts";
 
 const clock = systemClock;
@@ -54,6 +61,30 @@ test("what tidies up after SIGTERM may use commands for it", async () => {
     env,
   });
   await endProcesses({ group: child, marks, graceMs: 20_000, clock });
+  expect(readFileSync(file, "utf8")).toBe("tidy\n");
+});
+
+test("who waits for a child gets SIGTERM before it, although it forked while the processes were looked for", async () => {
+  const [go, file] = [join(tempFolder(), "go"), join(tempFolder(), "signals")];
+  execFileSync("mkfifo", [go]);
+  const child = await startScript(
+    `trap 'echo tidy > ${file}; exit' TERM; echo ready; read word < ${go}; sleep 60 & wait`,
+  );
+  const hasForked = () => listPids().some((pid) => readProcess(pid)?.ppid === child.pid);
+  let looked = false;
+  const isTheirs = (entry: ProcessEntry): boolean => {
+    if (entry.pid === child.pid && !looked) {
+      looked = true;
+      writeFileSync(go, "\n");
+      // Not awaited: the scan goes on when this returns, and it has listed the pids already.
+      for (const before = clock.monotonicMs(); !hasForked() && clock.monotonicMs() - before < 10_000; );
+    }
+    return entry.session === child.pid;
+  };
+  const kill = vi.spyOn(process, "kill");
+  onTestFinished(() => kill.mockRestore());
+  expect(await endMatching(isTheirs, { graceMs: 20_000, clock })).toEqual({ ended: 2, survivors: [] });
+  expect(kill.mock.calls[0]).toEqual([child.pid, "SIGTERM"]);
   expect(readFileSync(file, "utf8")).toBe("tidy\n");
 });
 
