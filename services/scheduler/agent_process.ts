@@ -11,6 +11,7 @@ import { ToolError } from "@orchestrator/shared/tool_error.ts";
 import { underKeeper, untilAgentRuns } from "./agent_keeper.ts";
 import { findCommand, takesPromptAsArgument, withPrompt } from "./command.ts";
 import { hasExitNote, refuseExitNote } from "./exit_notes.ts";
+import { killGroup } from "./kill_group.ts";
 import { openNameless } from "./nameless_file.ts";
 import type { RunLog } from "./run_log.ts";
 import { spawnError } from "./spawn_error.ts";
@@ -126,8 +127,7 @@ const spawnAgent = async (
     return new RunningAgent(child, pid, streams, options);
   } catch (error) {
     // With no descriptor left, say. Whoever is told that nothing was started must find nothing running.
-    process.kill(-pid, "SIGKILL");
-    await new Promise((resolve) => child.once("exit", resolve));
+    await killGroup(child, pid);
     for (const stream of streams) stream.destroy();
     throw error;
   }
