@@ -1,7 +1,8 @@
 import type { InputError } from "@orchestrator/shared/http/problem.ts";
 import type { Task } from "@orchestrator/shared/schemas/rows.ts";
 import { readTask, type TaskKey } from "@orchestrator/shared/storage/read_task.ts";
-import type { Storage, Tx } from "@orchestrator/shared/storage/storage.ts";
+import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import type { Tx } from "@orchestrator/shared/storage/tx.ts";
 import { type TaskAction, whyNotAllowed } from "./task_actions.ts";
 
 /** Why a person's action on a task was not carried out. Nothing was changed. */

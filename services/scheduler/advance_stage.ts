@@ -1,5 +1,5 @@
 import type { TaskStatus } from "@orchestrator/shared/domain.ts";
-import type { Tx } from "@orchestrator/shared/storage/storage.ts";
+import type { Tx } from "@orchestrator/shared/storage/tx.ts";
 
 export interface StageMove {
   taskId: number;

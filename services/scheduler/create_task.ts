@@ -4,7 +4,8 @@ import type { NewTask } from "@orchestrator/shared/schemas/new_task.ts";
 import { enqueueJobs } from "@orchestrator/shared/storage/enqueue_job.ts";
 import { gather } from "@orchestrator/shared/storage/gather.ts";
 import { type InsertTaskResult, insertTasks, type NewTaskRow } from "@orchestrator/shared/storage/insert_task.ts";
-import type { Storage, Tx } from "@orchestrator/shared/storage/storage.ts";
+import type { Storage } from "@orchestrator/shared/storage/storage.ts";
+import type { Tx } from "@orchestrator/shared/storage/tx.ts";
 import { jobOfStage } from "./enqueue_stage.ts";
 import type { CreateTaskResult } from "./scheduler_api.ts";
 

@@ -1,7 +1,7 @@
 import type { Stage } from "@orchestrator/shared/pipeline.ts";
 import type { Job, Task } from "@orchestrator/shared/schemas/rows.ts";
 import { enqueueJob, type NewJobRow } from "@orchestrator/shared/storage/enqueue_job.ts";
-import type { Tx } from "@orchestrator/shared/storage/storage.ts";
+import type { Tx } from "@orchestrator/shared/storage/tx.ts";
 import { composeTaskContent } from "./task_content.ts";
 
 type JobsTask = Pick<Task, "id" | "workItemId" | "title" | "description" | "priority">;

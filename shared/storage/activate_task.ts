@@ -1,5 +1,5 @@
 import type { Task } from "../schemas/rows.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Makes a task that waits or is blocked `active` again, in the stage where it stands. The caller gives it a job, or moves it,

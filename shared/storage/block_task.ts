@@ -1,5 +1,5 @@
-import type { Tx } from "./storage.ts";
 import type { TaskPlace } from "./tally.ts";
+import type { Tx } from "./tx.ts";
 
 /** Stops a task until a person has decided. `head` is kept where it is unless a new commit was published. */
 export const blockTask = async (

@@ -1,4 +1,4 @@
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** Takes a job out of the queue for good. @returns false where it is not queued (any more). */
 export const cancelQueuedJob = async (tx: Tx, jobId: number, reason: string): Promise<boolean> => {

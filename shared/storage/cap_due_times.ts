@@ -1,4 +1,4 @@
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Makes what is queued due no later than `latest`. For the start: a wall clock that was ahead, and was set right while no

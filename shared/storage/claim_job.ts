@@ -2,7 +2,7 @@ import type { LimitsConfig } from "../config/config.ts";
 import { STAGING_STAGE } from "../domain.ts";
 import type { Job, Run, Task } from "../schemas/rows.ts";
 import { JOB_COLUMNS, TASK_COLUMNS } from "./columns.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** A job that has become `running`, with its task and the run that was written for it. */
 export interface Claim {

@@ -1,5 +1,5 @@
 import type { Task } from "../schemas/rows.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Ends a task as `cancelled`; its branch is free for another one. Its stage stays, and says how far it came.

@@ -1,4 +1,4 @@
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** Records that claiming goes on for `what`. @returns false where it was not paused. */
 export const deletePause = async (tx: Tx, what: string): Promise<boolean> => {

@@ -1,6 +1,6 @@
 import type { JobStatus } from "../domain.ts";
 import { endTaskLease } from "./end_task_lease.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** The job that a run works on, while it still works on it. */
 export interface JobHold {

@@ -1,5 +1,5 @@
 import type { JobHold } from "./end_job.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** Takes the task's lease from a run. @returns false where it was not this run's. */
 export const endTaskLease = async (tx: Tx, { taskId, runId }: Pick<JobHold, "taskId" | "runId">): Promise<boolean> => {

@@ -1,6 +1,6 @@
 import type { Job } from "../schemas/rows.ts";
 import { insertRows } from "./insert_rows.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 export type NewJobRow = Pick<
   Job,

@@ -1,6 +1,6 @@
 import type { Outcome } from "../domain.ts";
 import type { Run } from "../schemas/rows.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Records how a run ended, once: a run that has an outcome keeps it.

@@ -1,5 +1,6 @@
 import { isPassing } from "./is_passing.ts";
-import type { Storage, Tx } from "./storage.ts";
+import type { Storage } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** So many are written at once at most. */
 const MAX_GATHERED = 128;

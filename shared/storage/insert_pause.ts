@@ -1,4 +1,4 @@
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Records that claiming stops for `what`. What is paused already keeps its `since` and takes the new reason.

@@ -1,4 +1,4 @@
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** A new row by its columns' names. Every row of one call has the same columns. */
 export type NewRow = Readonly<Record<string, string | number | null>>;

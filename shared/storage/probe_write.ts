@@ -1,4 +1,4 @@
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Changes nothing, at no cost, and fails where the database cannot be written: a transaction that has only begun says

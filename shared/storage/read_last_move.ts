@@ -1,5 +1,5 @@
 import type { EventDetail } from "../schemas/rows.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** How a task came to the stage where it stands; null where it was made there. */
 export const readLastMove = async (

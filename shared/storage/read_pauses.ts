@@ -1,4 +1,5 @@
-import type { Storage, Tx } from "./storage.ts";
+import type { Storage } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** What is paused: `all`, `agent:<name>`, `repo:<name>` or `staging`. */
 export interface Pause {

@@ -1,7 +1,7 @@
 import { STAGER_UNREACHABLE } from "../outcome_class.ts";
 import type { Job, Run, Task } from "../schemas/rows.ts";
 import { JOB_COLUMNS, RUN_COLUMNS, TASK_COLUMNS } from "./columns.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 export interface SettlementView {
   task: Task;

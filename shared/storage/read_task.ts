@@ -1,6 +1,6 @@
 import type { Task } from "../schemas/rows.ts";
 import { TASK_COLUMNS } from "./columns.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** How a task is named: by its id, or by its work item's. */
 export type TaskKey = { id: number } | { workItemId: string };

@@ -1,5 +1,5 @@
 import type { JobHold } from "./end_job.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Records where a task's branch stands when a run begins: where the branch begins at all, or at a commit of the task's own

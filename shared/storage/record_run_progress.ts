@@ -1,7 +1,7 @@
 import type { EventKind } from "../domain.ts";
 import type { EventDetail, Run } from "../schemas/rows.ts";
 import type { JobHold } from "./end_job.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Records that the run's agent is about to be started. From here on it may have run, whatever becomes of this process before

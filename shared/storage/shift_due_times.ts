@@ -1,4 +1,4 @@
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Brings what waits for its time as much nearer as the wall clock was set back, but not before now: it waits as long as it

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Connection, SqlTransaction } from "./connection.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** Who holds the scheduler lock, for people: another scheduler names it when it has to give up. */
 export interface Holder {

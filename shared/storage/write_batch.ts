@@ -1,6 +1,6 @@
 import type { SqlTransaction } from "./connection.ts";
 import { isOfFile } from "./driver_errors.ts";
-import type { Tx } from "./storage.ts";
+import type { Tx } from "./tx.ts";
 
 /** A write that waits for its turn. */
 export interface WaitingWrite {
