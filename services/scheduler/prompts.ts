@@ -77,8 +77,8 @@ const history = ({ task, job, stage, leftRefs, earlierOutcome, artifactPath, pap
 ${quoted("notes", notes)}`);
   }
   if (papers.includes(artifactPath)) {
-    parts.push(`This stage has left its document before. It was taken out, so that you write a new one; until you commit,
-\`git show HEAD~1:${artifactPath}\` shows the old one.`);
+    parts.push(`This stage has left its document before. It was taken out, so that you write a new one;
+\`git --no-replace-objects show HEAD:${artifactPath}\` shows the old one until you commit.`);
   }
   const error = job.error?.trim() ?? "";
   if (error !== "" && earlierOutcome !== null && OWN_FAULTS.has(earlierOutcome)) {

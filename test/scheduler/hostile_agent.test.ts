@@ -93,25 +93,33 @@ exit 99
   expect(runs.filter((run) => run.stage === "review").map((run) => run.outcome)).toEqual(["succeeded", "failed"]);
 });
 
-test("a stale verdict never passes for a new one: a review that tidies up with git keeps the verdict that it wrote", async () => {
-  const site = await makeSite();
-  await site.hook(
-    "testing",
-    `[ -e "$AGENT_HOOKS/tested" ] && exit 0\ntouch "$AGENT_HOOKS/tested"\n${writeArtifact("test_status: FAILED")}\nexit 99\n`,
-  );
-  await site.hook(
-    "review",
-    `[ -e "$AGENT_HOOKS/tested" ] || exit 0\n${writeArtifact("review_status: CHANGES_REQUESTED")}\ngit checkout -q -- .; git reset -q --hard; exit 99\n`,
-  );
-  const scheduler = await startTestScheduler(site, {
-    config: { pipeline: { ...site.config.pipeline, maxReturns: 1 } },
-  });
-  await postTask(scheduler, { workItemId: "ORCH-1" });
-  const { task, runs } = await taskWhen(scheduler, "ORCH-1", ({ task }) => task.status !== "active");
-  expect(task).toMatchObject({ status: "blocked", stage: "review" });
-  expect(task.blockedReason).toContain("review_status is CHANGES_REQUESTED");
-  expect(runs.filter((run) => run.stage === "review").map((run) => run.outcomeClass)).toEqual([null, "gate_failed"]);
-});
+test.each([
+  ["git checkout -q -- code.txt", "keeps its own", "gate_failed", "review_status is CHANGES_REQUESTED"],
+  ["git checkout -q -- .", "has none", null, "line 1: expected a line of '---'"],
+  ["git reset -q --hard", "has none", null, "line 1: expected a line of '---'"],
+])(
+  "a stale verdict never passes for a new one: a review that ends with %s %s",
+  async (tidy, _, outcomeClass, reason) => {
+    const site = await makeSite();
+    await site.hook(
+      "testing",
+      `[ -e "$AGENT_HOOKS/tested" ] && exit 0\ntouch "$AGENT_HOOKS/tested"\n${writeArtifact("test_status: FAILED")}\nexit 99\n`,
+    );
+    const verdict = writeArtifact("review_status: CHANGES_REQUESTED");
+    await site.hook("review", `[ -e "$AGENT_HOOKS/tested" ] || exit 0\n${verdict}\n${tidy}; exit 99\n`);
+    const { pipeline } = site.config;
+    const stages = pipeline.stages.map((stage) => ({ ...stage, maxAttempts: 1 }));
+    const scheduler = await startTestScheduler(site, { config: { pipeline: { stages, maxReturns: 1 } } });
+    await postTask(scheduler, { workItemId: "ORCH-1" });
+    const { task, runs } = await taskWhen(scheduler, "ORCH-1", ({ task }) => task.status !== "active");
+    expect(task).toMatchObject({ status: "blocked", stage: "review", blockedReason: expect.stringContaining(reason) });
+    const reviews = runs.filter((run) => run.stage === "review").map((run) => [run.outcome, run.outcomeClass]);
+    expect(reviews).toEqual([
+      ["succeeded", null],
+      ["failed", outcomeClass],
+    ]);
+  },
+);
 
 test("a docs stage that changes code is a failed attempt: nothing unreviewed slips in after the review", async () => {
   const site = await makeSite();

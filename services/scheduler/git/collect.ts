@@ -61,7 +61,7 @@ export const collectWork = (options: CollectOptions): Promise<Collected> =>
 
 const collectFrom = async (own: OwnGitDir, options: CollectOptions): Promise<Collected> => {
   const { git, mirror, workspace, start, artifact, runId, fence, signal } = options;
-  const tips = await findTips(own, options);
+  const tips = await findTips(git, mirror, own, start, runId, signal);
   if (tips.head.kind === "unreadable") return unreadable(tips.head);
   const tip = tips.head.sha;
 

@@ -1,5 +1,5 @@
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
-import { commitWithout } from "./commit_without.ts";
+import { STAND_IN_BLOB } from "./earlier_artifact.ts";
 import type { Mirror } from "./mirror.ts";
 import type { OwnGitDir } from "./own_git_dir.ts";
 import { runRef, wipRef } from "./refs.ts";
@@ -14,40 +14,31 @@ export interface Tips {
   notes: string[];
 }
 
-export interface TipsOptions {
-  git: Git;
-  mirror: Mirror;
-  /** The commit that the run began at. */
-  start: string;
-  /** Path of the stage's artifact, which an earlier round may have left in `start`; null: none. */
-  artifact: string | null;
-  runId: number;
-  signal?: AbortSignal | undefined;
-}
-
 /** Finds the commits that a workspace has beyond the mirror's refs. What its refs claim is checked against its objects. */
-export const findTips = async (own: OwnGitDir, o: TipsOptions): Promise<Tips> => {
-  const { git, mirror, start, artifact, runId, signal } = o;
+export const findTips = async (
+  git: Git,
+  mirror: Mirror,
+  own: OwnGitDir,
+  start: string,
+  runId: number,
+  signal: AbortSignal | undefined,
+): Promise<Tips> => {
   const { theirs } = own;
   if (theirs === null) return { head: { kind: "commit", sha: start }, others: [], have: [start], notes: [] };
 
-  const ref = "refs/taken-out";
-  const takenOut = artifact === null ? null : await commitWithout(git, own.gitDir, { start, artifact, ref }, signal);
-  const theirHead =
-    theirs.head.kind === "object" && theirs.head.sha === takenOut ? { ...theirs.head, sha: start } : theirs.head;
   const named = new Set([...theirs.refs.values(), ...theirs.further]);
-  if (takenOut !== null) named.delete(takenOut);
-  if (theirHead.kind === "object") named.add(theirHead.sha);
+  if (theirs.head.kind === "object") named.add(theirs.head.sha);
   named.delete(start);
+  named.delete(STAND_IN_BLOB);
   const have = named.size === 0 ? [start] : [start, ...(await mirrorCommits(git, mirror, runId, signal))];
   for (const sha of have) named.delete(sha);
   // HEAD is looked at even where a ref of the mirror names it too.
-  if (theirHead.kind === "object" && theirHead.sha !== start) named.add(theirHead.sha);
+  if (theirs.head.kind === "object" && theirs.head.sha !== start) named.add(theirs.head.sha);
 
   const commits = await peelToCommits(git, own.gitDir, [...named], signal);
-  const head = readHead(theirHead, start, commits);
+  const head = readHead(theirs.head, start, commits);
   const notes = [...named].filter((sha) => !commits.has(sha)).map((sha) => `${sha} was not kept: it is no commit here`);
-  if (theirHead.kind === "object") commits.delete(theirHead.sha);
+  if (theirs.head.kind === "object") commits.delete(theirs.head.sha);
   const others = new Set(commits.values());
   others.delete(start);
   if (head.kind === "commit") others.delete(head.sha);

@@ -47,7 +47,7 @@ export const keepWork = (options: KeepOptions): Promise<Kept> =>
 
 const keepFrom = async (own: OwnGitDir, options: KeepOptions): Promise<Kept> => {
   const { git, mirror, workspace, start, artifact, runId, fence, signal } = options;
-  const tips = await findTips(own, options);
+  const tips = await findTips(git, mirror, own, start, runId, signal);
   const notes = [...own.notes, ...tips.notes];
 
   const keepOn = async (base: string): Promise<Wip> => {

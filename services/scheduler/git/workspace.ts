@@ -1,13 +1,12 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { localBranch } from "@orchestrator/shared/git/branch_refs.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { noPoints, type Points } from "@orchestrator/shared/points.ts";
 import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import { ToolError } from "@orchestrator/shared/tool_error.ts";
-import { kindBelow, kindOf, withDiskErrors } from "./careful_files.ts";
+import { kindOf, withDiskErrors } from "./careful_files.ts";
 import { checkOut } from "./check_out.ts";
-import { commitWithout } from "./commit_without.ts";
+import { takeOutArtifact } from "./earlier_artifact.ts";
 import { makeGitDir } from "./make_git_dir.ts";
 import type { Mirror } from "./mirror.ts";
 import { isHalfMade, makingMarker, savedIndex } from "./workspace_files.ts";
@@ -39,10 +38,9 @@ export interface Workspace {
 
 /**
  * Makes a task's workspace ready for a run: a clone with a git directory of its own, its branch at `start`, nothing left of
- * an earlier run but what the repository ignores (caches, installed packages). The stage's earlier artifact is taken out, of
- * HEAD too (see `commitWithout`), and its folder is there. Nothing of an earlier run may be alive in it. Throws a `ToolError`
- * for failures of git and disk, and the signal's reason on abort; a workspace that was left half-made by that is made anew the
- * next time.
+ * an earlier run but what the repository ignores (caches, installed packages). The stage's earlier artifact is taken out,
+ * and its folder is there. Nothing of an earlier run may be alive in it. Throws a `ToolError` for failures of git and disk,
+ * and the signal's reason on abort; a workspace that was left half-made by that is made anew the next time.
  */
 export const prepareWorkspace = (options: WorkspaceOptions): Promise<Workspace> =>
   withDiskErrors("preparing the workspace", async () => {
@@ -55,8 +53,8 @@ export const prepareWorkspace = (options: WorkspaceOptions): Promise<Workspace> 
     await makeGitDir(path, options);
     await (options.points ?? noPoints).reach("launch.workspace_half_made", options.workItemId);
     await checkOut(path, isReused, options);
-    await takeOutOfHistory(path, options);
-    const notes = await takeOut(path, options.staleArtifact);
+    const { git, start, staleArtifact: artifact, signal } = options;
+    const notes = await takeOutArtifact(git, path, { start, artifact }, signal);
     await removeTree(makingMarker(path));
     return { path, notes };
   });
@@ -87,25 +85,4 @@ const clearForReuse = async (path: string): Promise<boolean> => {
   }
   await removeTree(join(path, ".git"));
   return true;
-};
-
-/** Puts the branch and its index at a commit without the artifact, where an earlier round has left it in `start`. */
-const takeOutOfHistory = async (path: string, o: WorkspaceOptions): Promise<void> => {
-  const { git, start, staleArtifact: artifact, branch, signal } = o;
-  const gitDir = join(path, ".git");
-  const made = await commitWithout(git, gitDir, { start, artifact, ref: localBranch(branch) }, signal);
-  if (made === null) return;
-  const env = { GIT_LITERAL_PATHSPECS: "1" };
-  await git.ok(["rm", "-r", "--cached", "--quiet", "--", artifact], { gitDir, workTree: path, signal, env });
-};
-
-/** Removes the artifact of an earlier round and makes its folder, without leaving the workspace through a link. */
-const takeOut = async (path: string, artifact: string): Promise<string[]> => {
-  const { detour } = await kindBelow(path, artifact);
-  if (detour !== null) {
-    return [`${detour} is not a directory in this branch: no artifact can stand at ${artifact} until it is`];
-  }
-  await removeTree(join(path, artifact));
-  await mkdir(join(path, artifact, ".."), { recursive: true });
-  return [];
 };

@@ -39,7 +39,7 @@ describe("nothing", () => {
   });
 
   test("is kept of an artifact of an earlier round that the launch took out: it is in the history", async () => {
-    const start = await f.commitAtRemote("main", { [ARTIFACT]: "stale" });
+    const start = await f.commitAtRemote("main", { [ARTIFACT]: "---\nwork_item: W-1\n---\n" });
     await f.mirror.fetch();
     await f.prepare({ start });
     expect(await f.keep(path, { start })).toEqual({ ref: null, notes: [] });
