@@ -15,7 +15,7 @@ note start
 cat >/dev/null
 setsid sleep 300 >/dev/null 2>&1 &
 
-second_round() { git cat-file -e "HEAD:$1" 2>/dev/null; }
+second_round() { git --no-replace-objects cat-file -e "HEAD:$1" 2>/dev/null; }
 gate="note: none"
 case $ORCH_STAGE in
   development)

@@ -94,9 +94,9 @@ exit 99
 });
 
 test.each([
-  ["git checkout -q -- code.txt", "keeps its own", "gate_failed", "review_status is CHANGES_REQUESTED"],
-  ["git checkout -q -- .", "has none", null, "line 1: expected a line of '---'"],
-  ["git reset -q --hard", "has none", null, "line 1: expected a line of '---'"],
+  ["git checkout -q -- .", "keeps its own", "gate_failed", "review_status is CHANGES_REQUESTED"],
+  ["git reset -q --hard", "keeps its own", "gate_failed", "review_status is CHANGES_REQUESTED"],
+  ["git stash -q --include-untracked", "has none", null, "12-review.md"],
 ])(
   "a stale verdict never passes for a new one: a review that ends with %s %s",
   async (tidy, _, outcomeClass, reason) => {

@@ -1,30 +1,16 @@
-import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { MAX_ARTIFACT_BYTES, readFrontmatter } from "@orchestrator/shared/frontmatter.ts";
-import { readCommittedFile } from "@orchestrator/shared/git/read_committed_file.ts";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import { kindBelow } from "./careful_files.ts";
 
-/** Without frontmatter, so that it is no verdict. */
-const STAND_IN = "This document was of an earlier round and has been taken out: it is to be written anew.\n";
-
-const blobName = (content: string | Uint8Array): string =>
-  createHash("sha1")
-    .update(`blob ${Buffer.byteLength(content)}\0`)
-    .update(content)
-    .digest("hex");
-
-/** The object that a workspace has in place of an earlier round's artifact; made by the orchestrator, nobody's work. */
-export const STAND_IN_BLOB = blobName(STAND_IN);
+/** The ref by which git takes another commit for this one; the services' own commands do not look at such refs. */
+export const replaceRef = (commit: string): string => `refs/replace/${commit}`;
 
 /**
  * Takes the artifact of an earlier round out of a workspace's files and makes its folder, without leaving the workspace through a
- * link. HEAD and the index have it still (with an index that differs from HEAD git would not merge), from where a checkout, a
- * reset or a stash would bring an old verdict back: in this clone another object stands in for it (`refs/replace/`), which says
- * that it is to be written anew. Git writes that wherever it would write the old one; the services' own commands do not look at
- * such refs.
+ * link. Where `start` has it, a checkout, a reset or a stash would bring an old verdict back. So in this clone a commit stands in
+ * for `start` that is the same but for the artifact: HEAD is `start`, and whatever the agent has git do begins without it.
  * @returns what kept it from being taken out, for people.
  */
 export const takeOutArtifact = async (
@@ -33,23 +19,31 @@ export const takeOutArtifact = async (
   { start, artifact }: { start: string; artifact: string },
   signal: AbortSignal | undefined,
 ): Promise<string[]> => {
+  await takeOutOfStart(git, workspace, { start, artifact }, signal);
   const { detour } = await kindBelow(workspace, artifact);
   if (detour !== null) {
     return [`${detour} is not a directory in this branch: no artifact can stand at ${artifact} until it is`];
-  }
-  const gitDir = join(workspace, ".git");
-  const old = await readCommittedFile(git, gitDir, start, artifact, { maxBytes: MAX_ARTIFACT_BYTES, signal });
-  // What is no artifact is no verdict, and may be what other files are as well: an empty one, say.
-  if (old.kind === "file" && readFrontmatter(old.content).kind === "ok") {
-    await replaceBlob(git, gitDir, blobName(old.content), signal);
   }
   await removeTree(join(workspace, artifact));
   await mkdir(join(workspace, artifact, ".."), { recursive: true });
   return [];
 };
 
-const replaceBlob = async (git: Git, gitDir: string, old: string, signal: AbortSignal | undefined): Promise<void> => {
-  await git.ok(["hash-object", "-w", "--stdin"], { gitDir, input: STAND_IN, signal });
+const takeOutOfStart = async (
+  git: Git,
+  workspace: string,
+  { start, artifact }: { start: string; artifact: string },
+  signal: AbortSignal | undefined,
+): Promise<void> => {
+  const gitDir = join(workspace, ".git");
+  const options = { gitDir, workTree: workspace, signal, env: { GIT_LITERAL_PATHSPECS: "1" } };
+  if ((await git.ok(["ls-tree", "-z", "--full-tree", start, "--", artifact], options)) === "") return;
+  await git.ok(["rm", "-r", "--cached", "--quiet", "--", artifact], options);
+  const tree = (await git.ok(["write-tree"], options)).trim();
+  // Header and message are whatever bytes they are; the tree comes first.
+  const original = await git.bytes(["cat-file", "commit", start], options);
+  const input = Buffer.concat([Buffer.from(`tree ${tree}`), original.subarray(original.indexOf("\n"))]);
+  const standIn = (await git.ok(["hash-object", "-t", "commit", "-w", "--stdin"], { ...options, input })).trim();
   await mkdir(join(gitDir, "refs/replace"), { recursive: true });
-  await writeFile(join(gitDir, "refs/replace", old), `${STAND_IN_BLOB}\n`);
+  await writeFile(join(gitDir, replaceRef(start)), `${standIn}\n`);
 };

@@ -1,5 +1,5 @@
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
-import { STAND_IN_BLOB } from "./earlier_artifact.ts";
+import { replaceRef } from "./earlier_artifact.ts";
 import type { Mirror } from "./mirror.ts";
 import type { OwnGitDir } from "./own_git_dir.ts";
 import { runRef, wipRef } from "./refs.ts";
@@ -29,7 +29,8 @@ export const findTips = async (
   const named = new Set([...theirs.refs.values(), ...theirs.further]);
   if (theirs.head.kind === "object") named.add(theirs.head.sha);
   named.delete(start);
-  named.delete(STAND_IN_BLOB);
+  // What the launch has put in the start's place is nobody's work.
+  named.delete(theirs.refs.get(replaceRef(start)) ?? "");
   const have = named.size === 0 ? [start] : [start, ...(await mirrorCommits(git, mirror, runId, signal))];
   for (const sha of have) named.delete(sha);
   // HEAD is looked at even where a ref of the mirror names it too.

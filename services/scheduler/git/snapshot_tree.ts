@@ -49,6 +49,10 @@ export const snapshotTree = async (o: SnapshotOptions): Promise<Snapshot | Unrea
   const traps = await removeTraps(workTree);
   const based = await readBase(git, o.base, indexFile, options);
   if (based.kind === "unreadable") return based;
+  // It is taken as it stands there or not at all: where it cannot be read that of `base` would stay, an old verdict as a rule.
+  if (o.artifact !== null) {
+    await git.ok(["update-index", "--force-remove", "-z", "--stdin"], { ...options, input: `${o.artifact}\0` });
+  }
 
   const found = await findInside(git, own, o.artifact, options);
   const submodules = await stillThere(workTree, found.submodules);
@@ -174,6 +178,7 @@ const addArtifact = async (git: Git, workspace: string, artifact: string, option
   const { kind, detour } = await kindBelow(workspace, artifact);
   if (detour !== null) return [`${artifact} was not taken: ${detour} is not a directory`];
   if (kind !== "file" && kind !== "link") return [];
-  await git.ok(["update-index", "--add", "--replace", "-z", "--stdin"], { ...options, input: `${artifact}\0` });
-  return [];
+  const args = ["update-index", "--add", "--replace", "-z", "--stdin"];
+  const added = await runOnTheirs(git, args, { ...options, input: `${artifact}\0` });
+  return added.kind === "unreadable" ? [`${artifact} was not taken: ${printable(added.reason)}`] : [];
 };

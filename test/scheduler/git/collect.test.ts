@@ -86,6 +86,16 @@ describe("what is taken", () => {
       expect(await f.ask("ls-tree", "-r", "--name-only", "refs/orchestrator/runs/1", "docs")).toBe("");
     });
 
+    test("what stands in its place and cannot be taken does not bring it back", async () => {
+      const { start, path } = await begin();
+      await plainGit(path, "init", "--quiet", ARTIFACT);
+      await write(join(path, ARTIFACT), { "a.txt": "a" });
+      await plainGit(join(path, ARTIFACT), "add", "--all");
+      await plainGit(join(path, ARTIFACT), "commit", "--quiet", "-m", "A repository of its own");
+      expect(await f.collect(path, { start })).toMatchObject({ kind: "collected", changedPaths: [ARTIFACT] });
+      expect(await f.ask("ls-tree", "-r", "--name-only", "refs/orchestrator/runs/1", "docs")).toBe("");
+    });
+
     test("commits are kept as they are", async () => {
       const { start, path } = await begin();
       await write(path, { [ARTIFACT]: "new" });

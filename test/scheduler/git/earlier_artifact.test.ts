@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ARTIFACT, BRANCH, exists, type Fixture, makeFixture, plainGit, write } from "./fixture.ts";
 
+const WIP = "refs/orchestrator/wip/1";
+
 let f: Fixture;
 beforeEach(async () => {
   f = await makeFixture();
@@ -18,7 +20,7 @@ describe("the artifact of an earlier round", () => {
     const { path } = await f.prepare({ start });
     expect(await exists(join(path, ARTIFACT))).toBe(false);
     expect(await exists(join(path, "docs/work-items/W-1/02-other.md"))).toBe(true);
-    expect(await plainGit(path, "status", "--porcelain")).toBe(` D ${ARTIFACT}`);
+    expect(await plainGit(path, "status", "--porcelain")).toBe("");
     expect(await plainGit(path, "rev-parse", "HEAD")).toBe(start);
     expect(await plainGit(path, "--no-replace-objects", "show", `HEAD:${ARTIFACT}`)).toBe(STALE.trimEnd());
   });
@@ -30,25 +32,60 @@ describe("the artifact of an earlier round", () => {
     [["stash", "--include-untracked"]],
     [["reset", "--hard"]],
     [["checkout", "--force", BRANCH]],
-    [["checkout", "HEAD", "--", ARTIFACT]],
     [["checkout", "--force", "--detach", "origin/main"]],
+    [["gc", "--quiet"]],
   ])("is not brought back by what tidies up a working directory: git %j", async (args) => {
     const start = await f.commitAtRemote("main", { [ARTIFACT]: STALE });
     await f.mirror.fetch();
     const { path } = await f.prepare({ start });
     await write(path, { "README.md": "changed", "docs/work-items/W-1/notes.md": "new" });
     await plainGit(path, ...args);
-    const there = (await exists(join(path, ARTIFACT))) ? await readFile(join(path, ARTIFACT), "utf8") : null;
-    expect([
-      null,
-      "This document was of an earlier round and has been taken out: it is to be written anew.\n",
-    ]).toContain(there);
+    expect(await exists(join(path, ARTIFACT))).toBe(false);
+    expect(await plainGit(path, "rev-parse", "HEAD")).toBe(start);
     // Neither by what is collected.
-    const collected = await f.collect(path, { start });
-    expect(collected.kind).toBe("collected");
-    const tree = await f.ask("ls-tree", "-r", "--name-only", "refs/orchestrator/runs/1");
-    const left = tree.includes(ARTIFACT) ? await f.ask("show", `refs/orchestrator/runs/1:${ARTIFACT}`) : "";
-    expect(left).not.toContain("work_item");
+    expect(await f.collect(path, { start })).toMatchObject({
+      kind: "collected",
+      wipRef: args[0] === "stash" ? WIP : null,
+    });
+    expect(await f.ask("ls-tree", "-r", "--name-only", "refs/orchestrator/runs/1")).not.toContain(ARTIFACT);
+  });
+
+  test.each([
+    [[["checkout", "--", "."]]],
+    [[["reset", "--hard"]]],
+    [
+      [
+        ["stash", "--include-untracked"],
+        ["stash", "pop"],
+      ],
+    ],
+  ])("in whose place a new one was written leaves that in peace: git %j", async (commands) => {
+    const start = await f.commitAtRemote("main", { [ARTIFACT]: STALE });
+    await f.mirror.fetch();
+    const { path } = await f.prepare({ start });
+    await write(path, { "README.md": "changed", [ARTIFACT]: "new" });
+    for (const args of commands) await plainGit(path, ...args);
+    expect(await readFile(join(path, ARTIFACT), "utf8")).toBe("new");
+  });
+
+  test("does not keep an agent from committing, leaving its branch, coming back and rebasing", async () => {
+    const start = await f.commitAtRemote("work/W-1", { [ARTIFACT]: STALE });
+    await f.commitAtRemote("main", { "other.txt": "theirs" });
+    await f.mirror.fetch();
+    const { path } = await f.prepare({ start });
+    await write(path, { [ARTIFACT]: "new", "README.md": "changed" });
+    await plainGit(path, "add", "--all");
+    await plainGit(path, "commit", "--quiet", "-m", "Mine");
+    for (const branch of ["origin/main", BRANCH, "origin/main", BRANCH])
+      await plainGit(path, "checkout", "--quiet", branch);
+    expect(await readFile(join(path, ARTIFACT), "utf8")).toBe("new");
+    expect(await plainGit(path, "rev-parse", "HEAD~1")).toBe(start);
+    await plainGit(path, "rebase", "--quiet", "--onto", start, start);
+    expect(await f.collect(path, { start })).toMatchObject({ kind: "collected", notes: [], wipRef: null });
+    expect(await f.ask("show", `refs/orchestrator/runs/1:${ARTIFACT}`)).toBe("new");
+    expect((await f.ask("for-each-ref", "--format=%(refname)")).split("\n")).not.toContainEqual(
+      expect.stringContaining("replace"),
+    );
   });
 
   test("does not keep git from merging", async () => {
@@ -73,13 +110,14 @@ describe("the artifact of an earlier round", () => {
     expect(await plainGit(path, "status", "--porcelain")).toBe("");
   });
 
-  test("that is none, as other files are too, stands for those in peace", async () => {
-    const start = await f.commitAtRemote("main", { [ARTIFACT]: "", "src/empty.js": "" });
+  test("that another file is a copy of is taken out alone", async () => {
+    const start = await f.commitAtRemote("main", { [ARTIFACT]: STALE, "docs/copy.md": STALE });
     await f.mirror.fetch();
     const { path } = await f.prepare({ start });
-    await write(path, { "src/empty.js": "changed" });
-    await plainGit(path, "checkout", "--", "src/empty.js");
-    expect(await readFile(join(path, "src/empty.js"), "utf8")).toBe("");
+    await write(path, { "docs/copy.md": "changed" });
+    await plainGit(path, "checkout", "--", ".");
+    expect(await readFile(join(path, "docs/copy.md"), "utf8")).toBe(STALE);
+    expect(await exists(join(path, ARTIFACT))).toBe(false);
   });
 
   test("has any name", async () => {
@@ -89,7 +127,7 @@ describe("the artifact of an earlier round", () => {
     const { path } = await f.prepare({ start, staleArtifact: name });
     expect(await exists(join(path, name))).toBe(false);
     await plainGit(path, "reset", "--hard");
-    expect(await readFile(join(path, name), "utf8")).toContain("written anew");
+    expect(await exists(join(path, name))).toBe(false);
     expect(await exists(join(path, "docs/work-items/W-1/a.md"))).toBe(true);
   });
 
