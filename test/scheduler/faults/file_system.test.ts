@@ -1,4 +1,5 @@
-import { rename, rm, writeFile } from "node:fs/promises";
+import { renameSync, writeFileSync } from "node:fs";
+import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { readPauses } from "@orchestrator/shared/storage/read_pauses.ts";
 import { expect, test } from "vitest";
@@ -20,8 +21,9 @@ test("a file in the place of the workspaces' folder costs no attempt, and after 
   const { log, said } = keepLog();
   const scheduler = await startTestScheduler(site, { log, config: onlyStages(site, "analysis") });
   const { storage } = scheduler.context;
-  await rename(workspacesDir, `${workspacesDir}.away`);
-  await writeFile(workspacesDir, "");
+  // At once: a claim that is just being considered would make a folder that is missing again.
+  renameSync(workspacesDir, `${workspacesDir}.away`);
+  writeFileSync(workspacesDir, "");
   for (const workItemId of ["ORCH-1", "ORCH-2", "ORCH-3"]) {
     await postTask(scheduler, { workItemId });
     const { runs, jobs } = await taskWhen(scheduler, workItemId, hasEnded);
