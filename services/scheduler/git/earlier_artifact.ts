@@ -1,8 +1,9 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Git } from "@orchestrator/shared/git/run_git.ts";
 import { removeTree } from "@orchestrator/shared/remove_tree.ts";
 import { kindBelow } from "./careful_files.ts";
+import { writeRef } from "./make_git_dir.ts";
 
 /** The ref by which git takes another commit for this one; the services' own commands do not look at such refs. */
 export const replaceRef = (commit: string): string => `refs/replace/${commit}`;
@@ -44,6 +45,5 @@ const takeOutOfStart = async (
   const original = await git.bytes(["cat-file", "commit", start], options);
   const input = Buffer.concat([Buffer.from(`tree ${tree}`), original.subarray(original.indexOf("\n"))]);
   const standIn = (await git.ok(["hash-object", "-t", "commit", "-w", "--stdin"], { ...options, input })).trim();
-  await mkdir(join(gitDir, "refs/replace"), { recursive: true });
-  await writeFile(join(gitDir, replaceRef(start)), `${standIn}\n`);
+  await writeRef(gitDir, replaceRef(start), standIn);
 };

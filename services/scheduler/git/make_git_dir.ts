@@ -64,7 +64,8 @@ export const makeGitDir = async (path: string, o: GitDirOptions): Promise<void> 
   await writeFile(join(gitDir, "HEAD"), `ref: ${localBranch(o.branch)}\n`);
 };
 
-const writeRef = async (gitDir: string, ref: string, value: string): Promise<void> => {
+/** Writes a ref of a git directory that nobody else works in yet. */
+export const writeRef = async (gitDir: string, ref: string, value: string): Promise<void> => {
   await mkdir(dirname(join(gitDir, ref)), { recursive: true });
   await writeFile(join(gitDir, ref), `${value}\n`);
 };
